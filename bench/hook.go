@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
+
+	"github.com/sealgate/sealgate/internal/rig"
 )
 
 // rival is the hook that an admin would write: the same child of git, and a
@@ -106,61 +105,39 @@ func (s *settings) hookRows(ctx context.Context, r repository) ([]*server, error
 	return rows, nil
 }
 
-// installGate writes gate.yaml and the hook of a server; d is hookd, or nil
-// for a gate without replay.
-func (s *settings) installGate(ctx context.Context, r repository, v *server, d *daemon) error {
-	dir := filepath.Join(s.scratch, "gate", r.name, filepath.Base(v.dir))
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o755); err != nil {
-		return err
-	}
-	key, err := s.keygen(ctx, filepath.Join(dir, "maintainer"))
-	if err != nil {
-		return err
-	}
-	for name, body := range map[string]string{"maintainers": "maintainer " + key + "\n", "revoked_keys": "", "agents": ""} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o644); err != nil {
-			return err
-		}
-	}
+// installGate puts a gate on a server; d is its hookd, or nil without replay.
+func (s *settings) installGate(ctx context.Context, r repository, v *server, d *rig.Daemon) error {
 	tip, err := s.git(ctx, v.dir, "rev-parse", "refs/heads/main")
 	if err != nil {
 		return err
 	}
-	id := uuid()
+	g := &rig.Gate{Server: v.dir, ID: rig.UUID(), Protected: []string{"ref: refs/heads/main\nbaseline: " + tip}, Hookd: d}
 	if d != nil {
-		id = d.repo
+		g.ID = d.Repo
 	}
-	var y strings.Builder
-	fmt.Fprintf(&y, "version: 1\nstate: %s/state\n", dir)
-	if d != nil {
-		fmt.Fprintf(&y, "hookd:\n  address: unix:%s\n  host_key: %s\n  client_key: %s\n", d.socket, d.hostKey, d.clientKey)
-	}
-	fmt.Fprintf(&y, "repositories:\n  - path: %s\n    id: %s\n    contact: bench\n    protected:\n      - ref: refs/heads/main\n        baseline: %s\n", v.dir, id, tip)
-	fmt.Fprintf(&y, "    maintainers: %[1]s/maintainers\n    revoked_keys: %[1]s/revoked_keys\n    agents: %[1]s/agents\n    threshold: 1\n    seal: %[2]t\n    replay: %[2]t\n", dir, d != nil)
-	config := filepath.Join(dir, "gate.yaml")
-	if err := os.WriteFile(config, []byte(y.String()), 0o644); err != nil {
+	name := filepath.Join("gate", r.name, filepath.Base(v.dir))
+	if err := os.RemoveAll(filepath.Join(s.rig.Dir, name)); err != nil {
 		return err
 	}
-	v.keep = []string{filepath.Join(dir, "state")}
-	return writeHook(v.dir, "pre-receive", fmt.Sprintf("#!/bin/sh\nunset GIT_TRACE2_EVENT\nexec %s/prereceive --config '%s' --repo %s\n", s.bin, config, id))
-}
-
-// keygen makes an Ed25519 key pair at path and returns the public half.
-func (s *settings) keygen(ctx context.Context, path string) (string, error) {
-	cmd := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("ssh-keygen: %w\n%s", err, out)
+	if err := s.rig.Install(g, name); err != nil {
+		return err
 	}
-	body, err := os.ReadFile(path + ".pub")
-	return strings.TrimSpace(string(body)), err
+	v.keep = []string{g.State}
+	return nil
 }
 
-func uuid() string {
-	b := make([]byte, 16)
-	rand.Read(b)
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+// startDaemon starts a hookd on a sealed tree. The caller stops it.
+func (s *settings) startDaemon(name string, sealed map[string][]byte) (*rig.Daemon, error) {
+	name = "hookd-" + name
+	if err := os.RemoveAll(filepath.Join(s.rig.Dir, name)); err != nil {
+		return nil, err
+	}
+	d, err := s.rig.Hookd(name, rig.UUID(), sealed, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Lock(); err != nil {
+		return nil, err
+	}
+	return d, d.Start()
 }

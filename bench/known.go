@@ -21,11 +21,11 @@ func benchKnown(ctx context.Context, s settings) error {
 			sealed[path] = []byte("from d000.s00.f00 import v\n\ndef holds(raw):\n    return isinstance(v, int)\n")
 		}
 	}
-	d, err := s.startDaemon(ctx, "known", sealed)
+	d, err := s.startDaemon("known", sealed)
 	if err != nil {
 		return err
 	}
-	defer d.stop()
+	defer d.Stop()
 	rows, err := s.hookRows(ctx, r)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func benchKnown(ctx context.Context, s settings) error {
 	}
 	got, err := s.timePushes(ctx, r, append(rows, v), "p1", s.rounds)
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, d.log.String())
+		return fmt.Errorf("%w\n%s", err, d.Log())
 	}
 	s.table("Hook, verdict known, one commit, small repository", rowGate, got)
 	fmt.Fprintf(s.out, "\nverdict known over no replay: %.2f ms (budget 6)\n", got[3].median()-got[2].median())

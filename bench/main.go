@@ -19,6 +19,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/sealgate/sealgate/internal/rig"
 )
 
 func main() {
@@ -35,6 +37,7 @@ type settings struct {
 	quick   bool
 	out     io.Writer
 	bin     string // where the binaries under test lie
+	rig     *rig.Rig
 }
 
 // sections in the order they run.
@@ -110,6 +113,9 @@ func (s *settings) prepare(ctx context.Context) error {
 	build = exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(s.bin, "empty"), empty)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the empty hook: %w\n%s", err, out)
+	}
+	if s.rig, err = rig.New(filepath.Join(abs, "rig"), s.bin, s.env()); err != nil {
+		return err
 	}
 	version, err := s.git(ctx, "", "version")
 	if err != nil {

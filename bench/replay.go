@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sealgate/sealgate/internal/rig"
 )
 
 //go:embed data
@@ -96,11 +98,11 @@ func benchReplay(ctx context.Context, s settings) error {
 	if err := os.CopyFS(filepath.Join(plain, "data"), tree); err != nil {
 		return err
 	}
-	d, err := s.startDaemon(ctx, "replay", sealed)
+	d, err := s.startDaemon("replay", sealed)
 	if err != nil {
 		return err
 	}
-	defer d.stop()
+	defer d.Stop()
 	r, v, err := s.tariffRepository(ctx, filepath.Join(plain, "data/tree"), d)
 	if err != nil {
 		return err
@@ -119,7 +121,7 @@ func benchReplay(ctx context.Context, s settings) error {
 		for _, i := range rng.Perm(len(rows)) {
 			took, err := rows[i].run()
 			if err != nil {
-				return fmt.Errorf("%s: %w\n%s", rows[i].name, err, d.log.String())
+				return fmt.Errorf("%s: %w\n%s", rows[i].name, err, d.Log())
 			}
 			got[i].row = rows[i].name
 			if round > 0 {
@@ -127,7 +129,7 @@ func benchReplay(ctx context.Context, s settings) error {
 			}
 		}
 	}
-	s.table(fmt.Sprintf("Replay, %d properties x %d fixtures (sandboxes with %s)", properties, fixtures, map[bool]string{true: "uids of their own", false: "one uid"}[d.own]), rows[1].name, got)
+	s.table(fmt.Sprintf("Replay, %d properties x %d fixtures (sandboxes with %s)", properties, fixtures, map[bool]string{true: "uids of their own", false: "one uid"}[d.Own]), rows[1].name, got)
 	return nil
 }
 
@@ -184,7 +186,7 @@ func (s *settings) harness(ctx context.Context, dir string, workers int, each bo
 }
 
 // tariffRepository is a small gated server whose code the properties judge.
-func (s *settings) tariffRepository(ctx context.Context, tree string, d *daemon) (repository, *server, error) {
+func (s *settings) tariffRepository(ctx context.Context, tree string, d *rig.Daemon) (repository, *server, error) {
 	r := repository{shape: shape{name: "tariff"}, server: filepath.Join(s.scratch, "tariff-base.git"), client: filepath.Join(s.scratch, "tariff-client.git")}
 	for _, dir := range []string{r.server, r.client} {
 		if err := os.RemoveAll(dir); err != nil {

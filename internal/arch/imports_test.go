@@ -63,8 +63,9 @@ var rules = map[string]rule{
 	"cmd/hookd":            {ours: []string{"*"}, others: []string{zerolog, cobra, xsys, xssh}},
 	"cmd/git-oracle":       {ours: []string{"*"}, others: []string{cobra, xssh}},
 	"internal/arch":        {},
-	"internal/e2e":         {},
-	"bench":                {},
+	"internal/rig":         {},
+	"internal/e2e":         {ours: []string{"internal/rig"}},
+	"bench":                {ours: []string{"internal/rig"}},
 }
 
 // testOnly may be imported by tests of any package.

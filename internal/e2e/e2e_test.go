@@ -1,0 +1,302 @@
+// Package e2e runs scripts that push for real: git, a bare repository, the
+// built hook and a hookd that serves. What a script asserts is where the ref
+// stands afterwards.
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sealgate/sealgate/internal/rig"
+)
+
+// bin holds the built programs.
+var bin string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "sealgate-e2e-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	build := exec.Command("go", "build", "-o", dir+"/", "github.com/sealgate/sealgate/cmd/...")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	bin = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func TestPushes(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts found: %v", err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup:               setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"gate":   cmdGate,
+			"hookd":  cmdHookd,
+			"at":     cmdAt,
+			"sealed": cmdSealed,
+			"sshd":   cmdSSHD,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "root" {
+				return os.Getuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+// host is what one script has set up.
+type host struct {
+	rig    *rig.Rig
+	gate   *rig.Gate
+	hookd  *rig.Daemon
+	marked map[string]string // where refs stood at the last mark
+}
+
+type hostKey struct{}
+
+var hosts sync.Map // work directory -> *host
+
+func setup(env *testscript.Env) error {
+	env.Vars = append(env.Vars,
+		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"HOME="+env.WorkDir+"/home",
+		"BIN="+bin,
+		"SRV="+env.WorkDir+"/srv/shop.git",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C.UTF-8",
+		"GIT_AUTHOR_NAME=Dev", "GIT_AUTHOR_EMAIL=dev@example.org",
+		"GIT_COMMITTER_NAME=Dev", "GIT_COMMITTER_EMAIL=dev@example.org",
+	)
+	home := filepath.Join(env.WorkDir, "home")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return err
+	}
+	conf := "[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n[protocol \"file\"]\n\tallow = always\n"
+	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(conf), 0o644); err != nil {
+		return err
+	}
+	r, err := rig.New(filepath.Join(env.WorkDir, "rig"), bin, append([]string{}, env.Vars...))
+	if err != nil {
+		return err
+	}
+	h := &host{rig: r, marked: map[string]string{}}
+	env.Values[hostKey{}] = h
+	env.Defer(func() {
+		if h.hookd != nil {
+			h.hookd.Stop()
+			if env.T().(interface{ Failed() bool }).Failed() {
+				fmt.Fprintf(os.Stderr, "hookd's log:\n%s\n", h.hookd.Log())
+			}
+		}
+	})
+	return nil
+}
+
+func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
+
+// gate SEED [-seal DIR] [-wait D] [-strict] [-start]: makes the bare
+// repository $SRV from the directory SEED, puts a gate on its main branch, and
+// with -seal a hookd that holds DIR as its sealed tree.
+func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: gate SEED [-seal DIR] [-wait D] [-strict] [-more YAML]")
+	}
+	h := of(ts)
+	seed, opts := ts.MkAbs(args[0]), options(ts, args[1:])
+	server := ts.Getenv("SRV")
+	git(ts, "", "init", "-q", "--bare", "-b", "main", server)
+	git(ts, seed, "init", "-q", "-b", "main", ".")
+	git(ts, seed, "add", "-A")
+	git(ts, seed, "commit", "-q", "-m", "Start")
+	git(ts, seed, "push", "-q", server, "main:main")
+	tip := git(ts, server, "rev-parse", "main")
+	id := rig.UUID()
+	if dir := opts["-seal"]; dir != "" {
+		d, err := h.rig.Hookd("hookd", id, readTree(ts, ts.MkAbs(dir)), opts["-more"])
+		ts.Check(err)
+		ts.Check(d.Lock())
+		h.hookd = d
+		ts.Setenv("HOOKD_CONFIG", d.Config)
+		ts.Setenv("SEALED", d.Sealed)
+	}
+	g := &rig.Gate{Server: server, ID: id, Protected: []string{"ref: refs/heads/main\nbaseline: " + tip, "pattern: refs/heads/release/**"}, Hookd: h.hookd, Wait: opts["-wait"]}
+	if opts["-strict"] != "" {
+		g.Modes = "      topic: {paths: enforce, replay: enforce}\n"
+	}
+	ts.Check(h.rig.Install(g, "gate"))
+	h.gate = g
+	writeGateBlob(ts, h, server)
+	ts.Setenv("GATE_CONFIG", g.Config)
+	ts.Setenv("REPO_ID", id)
+	ts.Setenv("MAINTAINER_KEY", filepath.Join(h.rig.Dir, "maintainer"))
+	if h.hookd != nil {
+		ts.Check(h.hookd.Start())
+	}
+	git(ts, "", "clone", "-q", server, ts.MkAbs("dev"))
+}
+
+// writeGateBlob writes refs/oracle/gate, as the installer does.
+func writeGateBlob(ts *testscript.TestScript, h *host, server string) {
+	blob := fmt.Sprintf(`{
+  "schema": "sealgate-gate-v1",
+  "repo": %q,
+  "protected_paths": ["freeze.json", "oracles/"],
+  "forbidden_paths": ["sealed/"],
+  "refs": ["refs/heads/main", "refs/heads/release/**"],
+  "harness": "harness",
+  "contact": "the platform team"
+}
+`, h.gate.ID)
+	path := filepath.Join(h.rig.Dir, "gate.json")
+	ts.Check(os.WriteFile(path, []byte(blob), 0o644))
+	id := git(ts, server, "hash-object", "-w", path)
+	git(ts, server, "update-ref", "refs/oracle/gate", id)
+}
+
+// hookd start|stop|kill, or a verb of hookd run as its user; the output of a
+// verb is printed to the script's log and, with -o FILE first, to FILE.
+func cmdHookd(ts *testscript.TestScript, neg bool, args []string) {
+	d := of(ts).hookd
+	if d == nil || len(args) == 0 {
+		ts.Fatalf("hookd: no gate -seal before, or nothing to do")
+	}
+	switch args[0] {
+	case "start":
+		ts.Check(d.Start())
+		return
+	case "stop":
+		d.Stop()
+		return
+	case "kill":
+		d.Kill()
+		return
+	}
+	file := ""
+	if args[0] == "-o" {
+		file, args = args[1], args[2:]
+	}
+	out, err := d.Run(args...)
+	ts.Logf("%s", out)
+	if file != "" {
+		ts.Check(os.WriteFile(ts.MkAbs(file), out, 0o644))
+	}
+	if (err != nil) != neg {
+		ts.Fatalf("hookd %s: %v", strings.Join(args, " "), err)
+	}
+}
+
+// at REF [REV]: in $SRV, REF stands where REV of the clone in the current
+// directory stands. "at REF none": there is no such ref. "! at" is the
+// opposite. "at REF -mark" remembers, "at REF -marked" compares.
+func cmdAt(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: at REF REV|none|-mark|-marked")
+	}
+	h := of(ts)
+	ref, rev := args[0], args[1]
+	if !strings.HasPrefix(ref, "refs/") {
+		ref = "refs/heads/" + ref
+	}
+	stands := git(ts, ts.Getenv("SRV"), "for-each-ref", "--format=%(objectname)", ref)
+	want := ""
+	switch rev {
+	case "-mark":
+		h.marked[ref] = stands
+		return
+	case "-marked":
+		want = h.marked[ref]
+	case "none":
+	default:
+		want = git(ts, ts.MkAbs("."), "rev-parse", rev)
+	}
+	if (stands == want) == neg {
+		ts.Fatalf("%s stands at %q; %s is %q", ref, stands, rev, want)
+	}
+}
+
+// sealed PATH FILE: puts FILE into the sealed tree as PATH, behind hookd's
+// back. "sealed PATH -" removes PATH.
+func cmdSealed(ts *testscript.TestScript, neg bool, args []string) {
+	h := of(ts)
+	if neg || len(args) != 2 || h.hookd == nil {
+		ts.Fatalf("usage: sealed PATH FILE|-")
+	}
+	path := filepath.Join(h.hookd.Sealed, args[0])
+	if args[1] == "-" {
+		ts.Check(os.Remove(path))
+		return
+	}
+	body, err := os.ReadFile(ts.MkAbs(args[1]))
+	ts.Check(err)
+	ts.Check(os.WriteFile(path, body, 0o600))
+	ts.Check(h.hookd.Give(path))
+}
+
+func options(ts *testscript.TestScript, args []string) map[string]string {
+	opts := map[string]string{}
+	for i := 0; i < len(args); i++ {
+		switch args[i] {
+		case "-strict":
+			opts[args[i]] = "yes"
+		case "-seal", "-wait", "-more":
+			if i+1 == len(args) {
+				ts.Fatalf("%s needs a value", args[i])
+			}
+			opts[args[i]] = args[i+1]
+			i++
+		default:
+			ts.Fatalf("unknown option %s", args[i])
+		}
+	}
+	return opts
+}
+
+func readTree(ts *testscript.TestScript, dir string) map[string][]byte {
+	files := map[string][]byte{}
+	ts.Check(filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		files[rel], err = os.ReadFile(path)
+		return err
+	}))
+	return files
+}
+
+func git(ts *testscript.TestScript, dir string, args ...string) string {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	for _, name := range []string{"PATH", "HOME", "GIT_CONFIG_NOSYSTEM", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "LC_ALL"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		ts.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,284 @@
+// Package rig lays out a whole Sealgate below one directory for end-to-end
+// tests and benchmarks: keys, a gate on a bare repository, a sealed tree and a
+// hookd that serves. Nothing else may import it.
+package rig
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// FreeUID is the user that hookd runs as when the caller is root: it needs no
+// account. FirstSlot begins the range of the sandboxes' uids.
+const (
+	FreeUID   = 64_210
+	FirstSlot = 1_879_048_192
+)
+
+// Rig is one layout. Make it with New.
+type Rig struct {
+	Dir string   // everything is below it
+	Bin string   // the built binaries
+	Env []string // environment of what is started
+}
+
+// New makes the directory, and lets hookd's user pass through what leads to it.
+func New(dir, bin string, env []string) (*Rig, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	for p := dir; p != "/" && p != os.TempDir(); p = filepath.Dir(p) {
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().Perm()&0o001 != 0 || os.Getuid() != 0 {
+			continue
+		}
+		if err := os.Chmod(p, info.Mode().Perm()|0o011); err != nil {
+			return nil, err
+		}
+	}
+	return &Rig{Dir: dir, Bin: bin, Env: env}, nil
+}
+
+// Keygen makes an Ed25519 key pair at name below the rig, or keeps the one
+// that is there, and returns the public half.
+func (r *Rig) Keygen(name string) (string, error) {
+	path := filepath.Join(r.Dir, name)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("ssh-keygen: %w\n%s", err, out)
+		}
+	}
+	body, err := os.ReadFile(path + ".pub")
+	return strings.TrimSpace(string(body)), err
+}
+
+// UUID returns a fresh repository id.
+func UUID() string {
+	b := make([]byte, 16)
+	rand.Read(b)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// Gate is the git host's side of one bare repository.
+type Gate struct {
+	Server    string   // the bare repository
+	ID        string   // repository id
+	Protected []string // lines of the protected list: "ref: …\n baseline: …" or "pattern: …"
+	Hookd     *Daemon  // nil: no replay
+	Wait      string   // of hookd; empty is the default
+	Modes     string   // YAML of mode:, or empty
+	Config    string   // gate.yaml; Install fills it
+	State     string   // the records; Install fills it
+}
+
+// Install writes gate.yaml and the hooks. The maintainers file names the key
+// "maintainer" of the rig.
+func (r *Rig) Install(g *Gate, name string) error {
+	dir := filepath.Join(r.Dir, name)
+	g.Config, g.State = filepath.Join(dir, "gate.yaml"), filepath.Join(dir, "state")
+	if err := os.MkdirAll(g.State, 0o755); err != nil {
+		return err
+	}
+	key, err := r.Keygen("maintainer")
+	if err != nil {
+		return err
+	}
+	for name, body := range map[string]string{"maintainers": "maintainer " + key + "\n", "revoked_keys": "", "agents": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(g.Config, []byte(g.yaml(dir)), 0o644); err != nil {
+		return err
+	}
+	for hook, verb := range map[string]string{"pre-receive": "", "post-receive": "settle "} {
+		text := fmt.Sprintf("#!/bin/sh\nunset GIT_TRACE2_EVENT\nexec '%s/prereceive' %s--config '%s' --repo %s\n", r.Bin, verb, g.Config, g.ID)
+		if err := os.WriteFile(filepath.Join(g.Server, "hooks", hook), []byte(text), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Gate) yaml(dir string) string {
+	var y strings.Builder
+	fmt.Fprintf(&y, "version: 1\nstate: %s\n", g.State)
+	if d := g.Hookd; d != nil {
+		fmt.Fprintf(&y, "hookd:\n  address: unix:%s\n  host_key: %s\n  client_key: %s\n", d.Socket, d.HostKey, d.ClientKey)
+		if g.Wait != "" {
+			fmt.Fprintf(&y, "  wait: %s\n", g.Wait)
+		}
+	}
+	fmt.Fprintf(&y, "repositories:\n  - path: %s\n    id: %s\n    contact: the platform team\n    protected:\n", g.Server, g.ID)
+	for _, p := range g.Protected {
+		fmt.Fprintf(&y, "      - %s\n", strings.ReplaceAll(p, "\n", "\n        "))
+	}
+	fmt.Fprintf(&y, "    maintainers: %[1]s/maintainers\n    revoked_keys: %[1]s/revoked_keys\n    agents: %[1]s/agents\n    threshold: 1\n    seal: %[2]t\n    replay: %[2]t\n", dir, g.Hookd != nil)
+	if g.Modes != "" {
+		fmt.Fprintf(&y, "    mode:\n%s", g.Modes)
+	}
+	return y.String()
+}
+
+// Daemon is a hookd.
+type Daemon struct {
+	rig                        *Rig
+	Repo                       string // repository id
+	Socket, HostKey, ClientKey string
+	Config, Sealed             string
+	Own                        bool // sandboxes have uids of their own
+	logFile                    string
+	cmd                        *exec.Cmd
+}
+
+// Hookd lays out a sealed tree and a hookd's configuration, locks the tree,
+// and does not start anything. Paths of sealed are relative to the tree.
+func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*Daemon, error) {
+	dir := filepath.Join(r.Dir, name)
+	d := &Daemon{
+		rig: r, Repo: repo, Own: os.Getuid() == 0,
+		Config: filepath.Join(dir, "hookd.yaml"), Sealed: filepath.Join(dir, "sealed"), Socket: filepath.Join(dir, "run", "hookd.sock"),
+		ClientKey: filepath.Join(r.Dir, name+"-client"), logFile: filepath.Join(r.Dir, name+".log"),
+	}
+	for _, sub := range []string{"data", "sealed/properties", "sealed/fixtures", "run"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	for path, body := range sealed {
+		if err := os.WriteFile(filepath.Join(d.Sealed, path), body, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if d.HostKey, err = r.Keygen(name + "/host"); err != nil {
+		return nil, err
+	}
+	client, err := r.Keygen(name + "-client")
+	if err != nil {
+		return nil, err
+	}
+	var y strings.Builder
+	fmt.Fprintf(&y, "version: 1\ndata: %[1]s/data\nlisten: [\"unix:%[2]s\"]\nhost_key: %[1]s/host\n", dir, d.Socket)
+	fmt.Fprintf(&y, "clients:\n  - {key: \"%s\", role: gate, repositories: [%s]}\n", client, d.Repo)
+	if d.Own {
+		fmt.Fprintf(&y, "sandbox:\n  uids: {first: %d, count: 64}\n", FirstSlot)
+	}
+	fmt.Fprintf(&y, "workers: 2\n%srepositories:\n  - id: %s\n    name: shop\n    seal: %s\n    python: /usr/bin/python3\n", more, d.Repo, d.Sealed)
+	if err := os.WriteFile(d.Config, []byte(y.String()), 0o600); err != nil {
+		return nil, err
+	}
+	if err := d.Give(dir); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(filepath.Join(dir, "run"), 0o711); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Give hands what is below dir to hookd's user.
+func (d *Daemon) Give(dir string) error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, FreeUID, FreeUID)
+	})
+}
+
+// argv is a command of hookd that runs as hookd's user.
+func (d *Daemon) argv(args ...string) []string {
+	argv := append([]string{filepath.Join(d.rig.Bin, "hookd")}, args...)
+	if os.Getuid() != 0 {
+		return argv
+	}
+	id := fmt.Sprint(FreeUID)
+	return append([]string{"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups",
+		"--inh-caps=+setuid,+setgid,+kill", "--ambient-caps=+setuid,+setgid,+kill",
+		"--bounding-set=-all,+setuid,+setgid,+kill"}, argv...)
+}
+
+// Run runs a verb of hookd to its end.
+func (d *Daemon) Run(args ...string) ([]byte, error) {
+	argv := d.argv(args...)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir = d.rig.Env, d.rig.Dir
+	return cmd.CombinedOutput()
+}
+
+// Lock fills the sealed tree's digests.
+func (d *Daemon) Lock() error {
+	if out, err := d.Run("seal", "lock", "--config", d.Config, "--repo", "shop", "--parent", strings.Repeat("1", 40)); err != nil {
+		return fmt.Errorf("hookd seal lock: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Start starts hookd and returns when it listens.
+func (d *Daemon) Start() error {
+	argv := d.argv("serve", "--config", d.Config)
+	log, err := os.OpenFile(d.logFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = d.rig.Env, d.rig.Dir, log, log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	d.cmd = cmd
+	for range 300 {
+		if c, err := net.Dial("unix", d.Socket); err == nil {
+			c.Close()
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	d.Stop()
+	return fmt.Errorf("hookd does not listen after 15 s:\n%s", d.Log())
+}
+
+// Stop asks hookd to end and waits for it. Log may be read afterwards.
+func (d *Daemon) Stop() { d.end(syscall.SIGTERM) }
+
+// Kill ends hookd as a power cut would.
+func (d *Daemon) Kill() { d.end(syscall.SIGKILL) }
+
+func (d *Daemon) end(sig syscall.Signal) {
+	if d.cmd == nil {
+		return
+	}
+	d.cmd.Process.Signal(sig)
+	d.cmd.Wait()
+	d.cmd = nil
+}
+
+// Log is what hookd has written.
+func (d *Daemon) Log() string {
+	body, err := os.ReadFile(d.logFile)
+	if err != nil {
+		return err.Error()
+	}
+	return string(body)
+}
