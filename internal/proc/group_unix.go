@@ -1,0 +1,16 @@
+//go:build unix
+
+package proc
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup gives the helper a process group, which is killed as a whole.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+}
