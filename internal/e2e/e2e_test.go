@@ -56,6 +56,7 @@ func TestPushes(t *testing.T) {
 			"at":     cmdAt,
 			"sealed": cmdSealed,
 			"sshd":   cmdSSHD,
+			"rev":    cmdRev,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -251,6 +252,15 @@ func cmdSealed(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(os.WriteFile(path, body, 0o600))
 	ts.Check(h.hookd.Give(path))
+}
+
+// rev NAME REV: sets NAME to the commit that REV is in the clone of the
+// current directory.
+func cmdRev(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: rev NAME REV")
+	}
+	ts.Setenv(args[0], git(ts, ts.MkAbs("."), "rev-parse", args[1]))
 }
 
 func options(ts *testscript.TestScript, args []string) map[string]string {
