@@ -1,0 +1,2 @@
+package sealed
+const templateMark = "not written yet: say what must hold"

@@ -1,0 +1,197 @@
+package sealed
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Access says who besides the owner may read a snapshot. The zero value: nobody.
+type Access struct {
+	// Group that may read, such as the judge's; 0 is none.
+	Group int
+}
+
+func (a Access) modes() (dir, file fs.FileMode) {
+	if a.Group > 0 {
+		return 0o750, 0o640
+	}
+	return 0o700, 0o600
+}
+
+// Snapshot writes the tree, as it was read, to <root>/<digest> and returns that
+// directory. The bytes that were hashed are the bytes written: nothing is read
+// again from the tree. It is written aside, fsynced and renamed, so that it is
+// there whole or not at all; one that is there with the same bytes is used as it
+// is, one with others is replaced. Safe for several processes at once.
+func (t *Tree) Snapshot(root string, a Access) (string, error) {
+	dst := filepath.Join(root, t.Digest)
+	if t.isAt(dst) {
+		return dst, nil
+	}
+	dirMode, _ := a.modes()
+	if err := os.MkdirAll(root, dirMode); err != nil {
+		return "", fmt.Errorf("keep sealed tree: %w", err)
+	}
+	aside, err := os.MkdirTemp(root, ".new-")
+	if err != nil {
+		return "", fmt.Errorf("keep sealed tree: %w", err)
+	}
+	defer os.RemoveAll(aside)
+	if err := t.writeTo(aside, a); err != nil {
+		return "", fmt.Errorf("keep sealed tree: %w", err)
+	}
+	if err := t.place(aside, dst, root); err != nil {
+		return "", fmt.Errorf("keep sealed tree: %w", err)
+	}
+	return dst, nil
+}
+
+// place renames aside to dst. When somebody was faster with the same bytes, that
+// is fine; what is at dst with other bytes goes away first.
+func (t *Tree) place(aside, dst, root string) error {
+	for range 3 {
+		err := os.Rename(aside, dst)
+		if err == nil {
+			return syncDir(root)
+		}
+		if t.isAt(dst) {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrExist) && !strings.Contains(err.Error(), "not empty") {
+			return err
+		}
+		bad, err := os.MkdirTemp(root, ".bad-")
+		if err != nil {
+			return err
+		}
+		if err := os.Rename(dst, filepath.Join(bad, "tree")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		os.RemoveAll(bad)
+	}
+	return fmt.Errorf("%q keeps changing", dst)
+}
+
+// isAt says whether dir holds this tree's files with these bytes and no others.
+func (t *Tree) isAt(dir string) bool {
+	n := 0
+	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return nil
+		}
+		rel, err := filepath.Rel(dir, p)
+		if err != nil {
+			return err
+		}
+		f := t.b.files[filepath.ToSlash(rel)]
+		if f == nil || !e.Type().IsRegular() {
+			return errors.New("another file")
+		}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(data, f.data) {
+			return errors.New("other bytes")
+		}
+		n++
+		return nil
+	})
+	return err == nil && n == len(t.b.files)
+}
+
+func (t *Tree) writeTo(dir string, a Access) error {
+	dirMode, fileMode := a.modes()
+	made := []string{dir}
+	names := make([]string, 0, len(t.b.files))
+	for n := range t.b.files {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		p := filepath.Join(dir, filepath.FromSlash(name))
+		parents, err := makeParents(dir, filepath.Dir(p))
+		if err != nil {
+			return err
+		}
+		made = append(made, parents...)
+		if err := writeFile(p, t.b.files[name].data, fileMode, a.Group); err != nil {
+			return err
+		}
+	}
+	slices.Reverse(made)
+	for _, d := range made {
+		if err := allow(d, dirMode, a.Group); err != nil {
+			return err
+		}
+		if err := syncDir(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeParents makes the directories from top down to dir and returns those it made.
+func makeParents(top, dir string) ([]string, error) {
+	if dir == top {
+		return nil, nil
+	}
+	made, err := makeParents(top, filepath.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	err = os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return made, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(made, dir), nil
+}
+
+func writeFile(p string, data []byte, mode fs.FileMode, group int) error {
+	f, err := os.OpenFile(p, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return allow(p, mode, group)
+}
+
+func allow(p string, mode fs.FileMode, group int) error {
+	if group > 0 {
+		if err := os.Chown(p, -1, group); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(p, mode)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
