@@ -1,0 +1,5 @@
+"""What sending a parcel costs."""
+
+from parcel.price import quote
+
+__all__ = ["quote"]

@@ -1,0 +1,69 @@
+# Pieces of the git host's files that the demo and the installer both write.
+# shellcheck shell=bash
+
+# public_key FILE prints a public key without its comment.
+public_key() {
+	local type blob rest
+	read -r type blob rest <"$1" || [[ -n $blob ]] || die "read the public key $1"
+	: "$rest"
+	printf '%s %s' "$type" "$blob"
+}
+
+# signers_line NAME KEY prints a line of an allowed_signers file: the person may
+# approve, override and withdraw, and the key counts for nothing else.
+signers_line() {
+	local name=$1 type blob rest
+	[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._@+-]*$ ]] ||
+		die "a maintainer's name is letters, digits and ._@+-: $(printf '%q' "$name")"
+	read -r type blob rest <<<"$2"
+	: "$rest"
+	printf '%s namespaces="oracle-change-v1@sealgate,oracle-override-v1@sealgate,oracle-withdraw-v1@sealgate" %s %s\n' "$name" "$type" "$blob"
+}
+
+# hook_path is the PATH that the hook's programs get: where git is, and the
+# system's own directories.
+hook_path() {
+	printf '%s:/usr/local/bin:/usr/bin:/bin' "$(dirname "$(command -v git)")"
+}
+
+# fill_shim TEMPLATE NAME=VALUE… prints the shim with its empty values filled in.
+fill_shim() {
+	local template=$1 line pair name
+	shift
+	while IFS= read -r line; do
+		for pair in "$@"; do
+			name=${pair%%=*}
+			[[ $line != "$name=''" ]] || line="$name=$(sh_quote "${pair#*=}")"
+		done
+		printf '%s\n' "$line"
+	done <"$template"
+}
+
+# gate_blob ID CONTACT REFS FORBIDDEN prints the content of refs/oracle/gate;
+# the last two are the inside of JSON lists, on one line each.
+gate_blob() {
+	local id=$1 contact=$2
+	printf '{\n  "schema": "sealgate-gate-v1",\n  "repo": "%s",\n' "$id"
+	json_list protected_paths '"freeze.json", "oracles/"'
+	json_list forbidden_paths "$4"
+	json_list refs "$3"
+	printf '  "harness": "harness",\n  "contact": %s\n}\n' "$(yaml_quote "$contact")"
+}
+
+json_list() {
+	local item first=yes
+	if [[ -z $2 ]]; then
+		printf '  "%s": [],\n' "$1"
+		return
+	fi
+	printf '  "%s": [' "$1"
+	while [[ -n $2 ]]; do
+		item=${2%%, *}
+		[[ $first == yes ]] || printf ','
+		first=no
+		printf '\n    %s' "$item"
+		[[ $2 == *", "* ]] || break
+		set -- "$1" "${2#*, }"
+	done
+	printf '\n  ],\n'
+}

@@ -1,0 +1,905 @@
+# Puts the gate in front of existing bare repositories, and takes it away.
+#
+# Every step looks first and acts only where something is missing or differs,
+# so that a second run changes nothing. gate.yaml and hookd.yaml may be edited
+# by hand; the installer appends entries at their end and changes single lines.
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # source_dir is install.sh's
+
+readonly unit_file=/etc/systemd/system/sealgate-hookd.service
+readonly shim_mark="# sealgate shim v1:"
+
+repo_defaults() {
+	opt_repos=()
+	opt_only=()
+	opt_gitea=""
+	opt_mode=""
+	opt_strict=no
+	opt_contact=""
+	opt_maintainers=()
+	opt_seal=""
+	opt_prefix=/usr/local/lib/sealgate
+	opt_etc=/etc/sealgate
+	opt_var=/var/lib/sealgate
+	opt_git_user=""
+	opt_hookd_user=sealgate
+	opt_service=yes
+	opt_start=no
+	opt_dry_run=no
+	changes=0
+}
+
+# --- steps ---------------------------------------------------------------
+
+# step TEXT COMMAND… says what is changed, and changes it unless this is a dry run.
+step() {
+	local text=$1
+	shift
+	changes=$((changes + 1))
+	printf '  + %s\n' "$text"
+	[[ $opt_dry_run == yes ]] || "$@"
+}
+
+# own PATH USER: without root everything stays ours.
+own() {
+	is_root || return 0
+	chown -h "$2:$(group_of "$2")" "$1"
+}
+
+group_of() { id -g "$1" 2>/dev/null || echo "$1"; }
+
+ensure_dir() {
+	local path=$1 mode=$2 user=$3
+	if [[ ! -d $path ]]; then
+		step "make $path (mode $mode, $user)" make_dir "$path" "$mode" "$user"
+	elif [[ $(stat -c %a "$path") != "${mode#0}" ]] || { is_root && [[ $(user_of "$path") != "$user" ]]; }; then
+		step "set $path to mode $mode, owner $user" set_dir "$path" "$mode" "$user"
+	fi
+}
+
+make_dir() {
+	mkdir -p "$1"
+	set_dir "$@"
+}
+
+set_dir() {
+	chmod "$2" "$1"
+	own "$1" "$3"
+}
+
+# ensure_file PATH MODE USER CONTENT: written aside and renamed. A last newline
+# is added to what is not empty.
+ensure_file() {
+	local path=$1 mode=$2 user=$3 content=${4:+$4$'\n'}
+	if [[ -f $path ]] && printf '%s' "$content" | cmp -s - "$path"; then return 0; fi
+	step "write $path" write_file "$path" "$mode" "$user" "$content"
+}
+
+write_file() {
+	local path=$1 mode=$2 user=$3 aside
+	aside=$(mktemp "$(dirname "$path")/.sealgate.XXXXXX")
+	printf '%s' "$4" >"$aside"
+	chmod "$mode" "$aside"
+	own "$aside" "$user"
+	mv -f "$aside" "$path"
+}
+
+ensure_key() {
+	local path=$1 user=$2 comment=$3
+	[[ ! -f $path ]] || return 0
+	step "make the key $path (0600, $user)" make_key "$path" "$user" "$comment"
+}
+
+make_key() {
+	ssh-keygen -q -t ed25519 -N '' -C "$3" -f "$1"
+	chmod 0600 "$1"
+	chmod 0644 "$1.pub"
+	own "$1" "$2"
+}
+
+root_user() { if is_root; then echo root; else id -un; fi; }
+
+# as_user USER COMMAND… runs a command as the named user, in its own groups.
+as_user() {
+	local user=$1
+	shift
+	if [[ $user == "$(id -un)" ]] || ! is_root; then
+		"$@"
+	else
+		local groups=--init-groups
+		getent passwd "$user" >/dev/null || groups=--clear-groups
+		setpriv --reuid="$user" --regid="$(group_of "$user")" "$groups" -- env HOME=/nonexistent "$@"
+	fi
+}
+
+# --- what is asked for ---------------------------------------------------
+
+check_options() {
+	case $opt_mode in
+	"" | record | warn | enforce) ;;
+	*) usage_error "--mode is record, warn or enforce, not $opt_mode" ;;
+	esac
+	[[ $opt_contact != *[[:cntrl:]]* ]] || usage_error "--contact is one line"
+	[[ -n $opt_gitea || ${#opt_only[@]} == 0 ]] || usage_error "--only belongs to --gitea ROOT"
+	[[ -z $opt_gitea || ${#opt_only[@]} -gt 0 ]] || usage_error "--gitea needs --only OWNER/REPO..."
+	local dir
+	for dir in "$opt_prefix" "$opt_etc" "$opt_var"; do
+		[[ $dir == /* ]] || usage_error "not an absolute path: $dir"
+	done
+	if ! is_root; then
+		[[ $opt_etc != /etc/sealgate ]] || die "installing needs root" "run with sudo; without root, name your own --prefix, --etc and --var"
+		opt_service=no
+		opt_hookd_user=$(id -un)
+	fi
+	run_dir=$opt_var/run
+	[[ $opt_etc != /etc/sealgate ]] || run_dir=/run/sealgate
+	gate_file=$opt_etc/gate.yaml
+	hookd_file=$opt_etc/hookd.yaml
+	state_dir=$opt_var/gate
+}
+
+# find_targets fills target_paths and target_kinds with what
+# --repo and --gitea name.
+find_targets() {
+	local path only
+	target_paths=()
+	target_kinds=()
+	for path in "${opt_repos[@]}"; do
+		add_target bare "$path"
+	done
+	for only in "${opt_only[@]}"; do
+		[[ $only =~ ^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$ ]] || usage_error "--only takes OWNER/REPO, not $only"
+		only=${only,,}
+		add_target gitea "$opt_gitea/${only%.git}.git"
+	done
+}
+
+add_target() {
+	local kind=$1 path
+	[[ -d $2 ]] || die "there is no repository $2"
+	path=$(cd "$2" && pwd -P)
+	[[ $path != *[[:cntrl:]]* ]] || die "control characters in $(printf '%q' "$path")"
+	[[ $(git_in "$path" rev-parse --is-bare-repository 2>/dev/null) == true ]] ||
+		die "$path is not a bare repository" "name the repository that people push to"
+	[[ $(git_in "$path" rev-parse --absolute-git-dir) == "$path" ]] || die "$path lies inside another repository"
+	target_paths+=("$path")
+	target_kinds+=("$kind")
+}
+
+# user_of PATH prints the owner's name, or the number where it has none.
+user_of() {
+	local name
+	name=$(user_of "$1")
+	if [[ $name == UNKNOWN ]]; then stat -c %u "$1"; else echo "$name"; fi
+}
+
+# hook_user PATH prints who runs the repository's hooks.
+hook_user() {
+	local name
+	[[ -n $opt_git_user ]] || { user_of "$1"; return; }
+	name=$(getent passwd "$opt_git_user" | cut -d: -f1) || name=""
+	echo "${name:-$opt_git_user}"
+}
+
+# git_in PATH ARGUMENT… runs git in a repository as the user who owns it.
+git_in() {
+	local path=$1
+	shift
+	as_user "$(user_of "$path")" env GIT_CONFIG_NOSYSTEM=1 git --git-dir="$path" "$@"
+}
+
+# --- entries of gate.yaml ------------------------------------------------
+
+# entry PATH [FILE] prints the lines of the repository's entry in gate.yaml.
+entry() {
+	local file=${2:-$gate_file}
+	[[ -e $file ]] || return 0
+	local line block="" inside=no found=no value
+	while IFS= read -r line; do
+		if [[ $line =~ ^[[:space:]]*-[[:space:]]+path:[[:space:]]*(.*)$ ]]; then
+			value=$(yaml_plain "${BASH_REMATCH[1]}")
+			inside=no
+			if [[ $value == "$1" ]]; then inside=yes && found=yes; fi
+		fi
+		[[ $inside == no ]] || block+=$line$'\n'
+	done <"$file"
+	[[ $found == no ]] || printf '%s' "$block"
+}
+
+# yaml_plain undoes yaml_quote, and takes a plain or single-quoted scalar too.
+yaml_plain() {
+	local text=$1
+	case $text in
+	\"*\")
+		text=${text:1:${#text}-2}
+		text=${text//\\\"/\"}
+		text=${text//\\\\/\\}
+		;;
+	\'*\') text=${text:1:${#text}-2} && text=${text//\'\'/\'} ;;
+	esac
+	printf '%s' "$text"
+}
+
+# field ENTRY KEY prints the scalar of a key of the entry.
+field() {
+	local line
+	while IFS= read -r line; do
+		if [[ $line =~ ^[[:space:]]+$2:[[:space:]]+([^[:space:]].*)$ ]]; then
+			yaml_plain "${BASH_REMATCH[1]}"
+			return 0
+		fi
+	done <<<"$1"
+}
+
+# set_lines PATH PREFIX LINE [PREFIX LINE]… prints gate.yaml with the lines of
+# one entry that start with PREFIX replaced.
+set_lines() {
+	local path=$1 line inside=no
+	shift
+	while IFS= read -r line; do
+		if [[ $line =~ ^[[:space:]]*-[[:space:]]+path:[[:space:]]*(.*)$ ]]; then
+			inside=no
+			[[ $(yaml_plain "${BASH_REMATCH[1]}") != "$path" ]] || inside=yes
+		fi
+		[[ $inside == no ]] || line=$(replaced "$line" "$@")
+		printf '%s\n' "$line"
+	done <"$gate_file"
+}
+
+replaced() {
+	local line=$1
+	shift
+	while [[ $# -gt 0 ]]; do
+		[[ $line != "$1"* ]] || line=$2
+		shift 2
+	done
+	printf '%s' "$line"
+}
+
+gate_header() {
+	cat <<-YAML
+		# The gate of this server. docs/install.md says what each line means;
+		# check a change with: $opt_prefix/prereceive check-config --config $gate_file
+		# The list of repositories stays last: the installer appends to it.
+		version: 1
+		state: $(yaml_quote "$state_dir")
+		hookd:
+		  address: $(yaml_quote "unix:$run_dir/hookd.sock")
+		  host_key: $(yaml_quote "$(key_or_dash "$opt_etc/hookd_host_ed25519.pub")")
+		  client_key: $(yaml_quote "$opt_etc/gate_ed25519")
+		repositories:
+	YAML
+}
+
+# In a dry run the key is not there yet.
+key_or_dash() { if [[ -f $1 ]]; then public_key "$1"; else printf -- '-'; fi; }
+
+# new_entry PATH ID NAME prints the entry of a repository that has none.
+new_entry() {
+	local path=$1 id=$2 name=$3 head releases
+	head=$(head_ref "$path")
+	releases=$(release_entries "$path" "$head")
+	cat <<-YAML
+		  - path: $(yaml_quote "$path")
+		    id: $id
+		    contact: $(yaml_quote "${opt_contact:-the administrator of this server}")
+		    protected:
+		      - ref: $(yaml_quote "$head")
+		        baseline: $(baseline "$path" "$head")
+		      - pattern: refs/heads/release/**${releases:+$'\n'$releases}
+		    maintainers: $(yaml_quote "$opt_etc/$name/maintainers")
+		    revoked_keys: $(yaml_quote "$opt_etc/$name/revoked_keys")
+		    agents: $(yaml_quote "$opt_etc/$name/agents")
+		    threshold: 1
+		    paths:
+		      protected: [oracles/, freeze.json]
+		      forbidden: [sealed/]
+		    seal: $(yes_true "$opt_seal")
+		    replay: $(yes_true "$opt_seal")
+		    mode:
+		      protected: $(protected_mode "$name")
+		      topic: $(topic_mode)
+	YAML
+}
+
+yes_true() { if [[ $1 == no ]]; then echo false; else echo true; fi; }
+
+head_ref() {
+	git_in "$1" symbolic-ref -q HEAD || die "HEAD of $1 names no branch" "git --git-dir=$1 symbolic-ref HEAD refs/heads/main"
+}
+
+baseline() { git_in "$1" rev-parse --quiet --verify "$2^{commit}" || echo none; }
+
+release_entries() {
+	local ref
+	while IFS= read -r ref; do
+		[[ $ref != "$2" ]] || continue
+		printf '      - ref: %s\n        baseline: %s\n' "$(yaml_quote "$ref")" "$(baseline "$1" "$ref")"
+	done < <(git_in "$1" for-each-ref --format='%(refname)' refs/heads/release/)
+}
+
+# A sealed tree that is not locked yet cannot judge: until then the replay is
+# only recorded, unless a mode is asked for.
+protected_mode() {
+	local replay=${opt_mode:-enforce}
+	[[ -n $opt_mode || $opt_seal == no ]] || seal_ready "$1" || replay=record
+	printf '{paths: %s, replay: %s}' "${opt_mode:-enforce}" "$replay"
+}
+
+topic_mode() {
+	local replay=record
+	[[ $opt_strict == no ]] || replay=${opt_mode:-enforce}
+	printf '{paths: %s, replay: %s}' "${opt_mode:-enforce}" "$replay"
+}
+
+seal_ready() {
+	[[ -f $opt_var/seals/$1/MANIFEST.json ]] &&
+		as_user "$opt_hookd_user" "$opt_prefix/hookd" seal verify --seal "$opt_var/seals/$1" >/dev/null 2>&1
+}
+
+# --- install -------------------------------------------------------------
+
+repo_install() {
+	local install=$1 index
+	check_options
+	need_install_programs "$install"
+	find_targets
+	[[ $opt_dry_run == no ]] || echo "dry run: nothing is changed"
+	install_programs
+	install_users
+	install_host
+	for index in "${!target_paths[@]}"; do
+		install_repository "${target_paths[index]}" "${target_kinds[index]}"
+	done
+	check_configuration
+	install_service
+	for index in "${!target_paths[@]}"; do
+		switch_on "${target_paths[index]}" "${target_kinds[index]}"
+	done
+	install_summary
+}
+
+need_install_programs() {
+	local -a programs=(git ssh-keygen)
+	if is_root; then programs+=(setpriv useradd); fi
+	[[ $opt_seal == no ]] || programs+=(bwrap python3)
+	need_programs "$1" "${programs[@]}"
+	need_go "$1"
+	[[ $opt_seal == no ]] || sandbox_python=$(system_python) ||
+		die "every python3 here is closed to other accounts" "install the package python3"
+}
+
+install_programs() {
+	local program
+	built=$(mktemp -d)
+	trap 'rm -rf "$built"' EXIT
+	if [[ $opt_dry_run == no ]]; then build_binaries "$source_dir" "$built"; fi
+	ensure_dir "$opt_prefix" 0755 "$(root_user)"
+	for program in prereceive hookd git-oracle; do
+		[[ $opt_dry_run == no ]] || { [[ -x $opt_prefix/$program ]] || step "build and install $opt_prefix/$program" :; continue; }
+		cmp -s "$built/$program" "$opt_prefix/$program" ||
+			step "install $opt_prefix/$program" install_program "$program"
+	done
+	[[ $opt_prefix == /usr/local/lib/sealgate ]] || return 0
+	[[ $(readlink /usr/local/bin/git-oracle || true) == "$opt_prefix/git-oracle" ]] ||
+		step "link /usr/local/bin/git-oracle" ln -sfn "$opt_prefix/git-oracle" /usr/local/bin/git-oracle
+}
+
+install_program() {
+	install -m 0755 "$built/$1" "$opt_prefix/.$1.new"
+	mv -f "$opt_prefix/.$1.new" "$opt_prefix/$1"
+	programs_changed=yes
+}
+
+install_users() {
+	is_root || return 0
+	getent passwd "$opt_hookd_user" >/dev/null ||
+		step "add the system user $opt_hookd_user" useradd --system --user-group --no-create-home --home-dir "$opt_var" --shell /usr/sbin/nologin "$opt_hookd_user"
+	[[ $opt_hookd_user != root ]] || die "hookd never runs as root"
+}
+
+# One account runs the hooks of all repositories of a gate: their records and
+# the gate's key are its own.
+install_host() {
+	local git_user path
+	git_user=$(hook_user "${target_paths[0]}")
+	for path in "${target_paths[@]}"; do
+		[[ $(hook_user "$path") == "$git_user" ]] || die "$path belongs to $(hook_user "$path"), not to $git_user" "give each git user a gate of its own (--etc and --var)"
+	done
+	[[ ! -d $state_dir || $(user_of "$state_dir") == "$git_user" ]] ||
+		die "$state_dir belongs to $(user_of "$state_dir"), not to $git_user" "give each git user a gate of its own (--etc and --var)"
+	! is_root || [[ $git_user != root ]] ||
+		echo "note: these repositories belong to root: who pushes runs as root here and can read the sealed tree"
+	if is_root && [[ $git_user == "$opt_hookd_user" ]]; then
+		die "the git user and hookd's user are the same: $git_user" "the git user must not read the sealed tree"
+	fi
+	ensure_dir "$opt_etc" 0755 "$(root_user)"
+	ensure_dir "$opt_var" 0755 "$(root_user)"
+	ensure_dir "$state_dir" 0700 "$git_user"
+	ensure_dir "$opt_var/hookd" 0711 "$opt_hookd_user"
+	ensure_dir "$opt_var/seals" 0700 "$opt_hookd_user"
+	ensure_key "$opt_etc/gate_ed25519" "$git_user" gate
+	ensure_key "$opt_etc/hookd_host_ed25519" "$opt_hookd_user" hookd
+	[[ -f $gate_file ]] || ensure_file "$gate_file" 0644 "$(root_user)" "$(gate_header)"
+}
+
+# install_repository PATH KIND: everything but the hook itself.
+install_repository() {
+	local path=$1 kind=$2 block id name content
+	echo "$path"
+	block=$(entry "$path")
+	if [[ -n $block ]]; then
+		id=$(field "$block" id)
+		name=$(basename "$(dirname "$(field "$block" maintainers)")")
+	else
+		id=$(cat /proc/sys/kernel/random/uuid)
+		name=$(free_name "$path" "$kind")
+	fi
+	install_people "$name" "$path"
+	if [[ $opt_seal != no && ( -z $block || $opt_seal == yes || $(field "$block" seal) == true ) ]]; then
+		install_seal "$path" "$id" "$name"
+	fi
+	if [[ -z $block ]]; then
+		block=$(new_entry "$path" "$id" "$name")
+		content=$(if [[ -f $gate_file ]]; then cat "$gate_file"; else gate_header; fi)
+		ensure_file "$gate_file" 0644 "$(root_user)" "$content"$'\n'"$block"
+		[[ $opt_dry_run == no ]] || indent '    ' <<<"$block"
+	else
+		change_entry "$path" "$name"
+	fi
+}
+
+# change_entry PATH NAME: only what was asked for on the command line.
+change_entry() {
+	local -a lines=()
+	local content index
+	[[ -z $opt_contact ]] || lines+=("    contact: " "    contact: $(yaml_quote "$opt_contact")")
+	[[ -z $opt_seal ]] || lines+=("    seal: " "    seal: $(yes_true "$opt_seal")" "    replay: " "    replay: $(yes_true "$opt_seal")")
+	[[ -z $opt_mode ]] || lines+=("      protected: {" "      protected: $(protected_mode "$2")")
+	[[ -z $opt_mode && $opt_strict == no ]] || lines+=("      topic: {" "      topic: $(topic_mode)")
+	[[ ${#lines[@]} -gt 0 ]] || return 0
+	content=$(set_lines "$1" "${lines[@]}")
+	for ((index = 1; index < ${#lines[@]}; index += 2)); do
+		entry "$1" <(printf '%s\n' "$content") | grep -qxF -- "${lines[index]}" ||
+			die "$gate_file has been written by hand; I cannot change this line in the entry of $1" "set it there:${lines[index]}"
+	done
+	ensure_file "$gate_file" 0644 "$(root_user)" "$content"
+}
+
+# free_name PATH KIND prints a short name that no directory below etc has.
+free_name() {
+	local name number=2
+	name=$(basename "$1" .git)
+	[[ $2 != gitea ]] || name=$(basename "$(dirname "$1")")-$name
+	name=${name//[^A-Za-z0-9._-]/-}
+	[[ $name =~ ^[A-Za-z0-9] ]] || name=r$name
+	[[ -e $opt_etc/$name ]] || { echo "$name"; return; }
+	while [[ -e $opt_etc/$name-$number ]]; do number=$((number + 1)); done
+	echo "$name-$number"
+}
+
+install_people() {
+	local name=$1 dir=$opt_etc/$1 pair person file kept=""
+	ensure_dir "$dir" 0755 "$(root_user)"
+	[[ ! -f $dir/maintainers ]] || kept=$(cat "$dir/maintainers")$'\n'
+	for pair in "${opt_maintainers[@]}"; do
+		person=${pair%%=*}
+		file=${pair#*=}
+		[[ $pair == *=* && -n $person ]] || usage_error "--maintainer takes NAME=KEYFILE, not $pair"
+		[[ -r $file ]] || die "read the maintainer's key $file"
+		[[ $(head -c 20 "$file") != *PRIVATE* && $(head -c 10 "$file") != -----* ]] ||
+			die "$file is not a public key" "name the .pub file beside it"
+		pair=$(signers_line "$person" "$(public_key "$file")")
+		[[ $kept == *"$pair"* ]] || kept+=$pair$'\n'
+	done
+	ensure_file "$dir/maintainers" 0644 "$(root_user)" "${kept%$'\n'}"
+	for file in revoked_keys agents; do
+		[[ -f $dir/$file ]] || ensure_file "$dir/$file" 0644 "$(root_user)" ""
+	done
+	[[ -n $kept ]] || echo "  note: $2 has no maintainer yet: nobody can approve an oracle change (--maintainer NAME=KEYFILE)"
+}
+
+install_seal() {
+	local path=$1 id=$2 name=$3 seal=$opt_var/seals/$3 content
+	if [[ ! -f $hookd_file ]]; then
+		content=$(hookd_header "$id")$'\n'$(hookd_entry "$id" "$name")
+		ensure_file "$hookd_file" 0644 "$(root_user)" "$content"
+		hookd_changed=yes
+	elif ! grep -qF "id: $id" "$hookd_file"; then
+		grep -qE 'role: gate, repositories: \[[^]]*\]\}' "$hookd_file" ||
+			die "$hookd_file has no line that I can add the repository to" "add its id to the client with the role gate, and an entry to repositories"
+		content=$(sed -E "s/(role: gate, repositories: \[[^]]*)\]\}/\1, $id]}/" "$hookd_file" && hookd_entry "$id" "$name")
+		ensure_file "$hookd_file" 0644 "$(root_user)" "$content"
+		hookd_changed=yes
+	fi
+	ensure_dir "$seal" 0700 "$opt_hookd_user"
+	[[ -f $seal/MANIFEST.json ]] ||
+		step "begin the sealed tree $seal" begin_seal "$name" "$(baseline "$path" "$(head_ref "$path")")"
+}
+
+begin_seal() {
+	local -a parent=()
+	[[ $2 == none ]] || parent=(--parent "$2")
+	as_user "$opt_hookd_user" "$opt_prefix/hookd" seal init --config "$hookd_file" --repo "$1" "${parent[@]}" >/dev/null
+}
+
+hookd_header() {
+	local first
+	cat <<-YAML
+		# The replay host. docs/install.md says what each line means.
+		# The list of repositories stays last: the installer appends to it.
+		version: 1
+		data: $(yaml_quote "$opt_var/hookd")
+		listen: [$(yaml_quote "unix:$run_dir/hookd.sock")]
+		host_key: $(yaml_quote "$opt_etc/hookd_host_ed25519")
+		clients:
+		  - {key: $(yaml_quote "$(key_or_dash "$opt_etc/gate_ed25519.pub")"), role: gate, repositories: [$1]}
+	YAML
+	if is_root; then
+		first=$(free_uids 64 1879048192) || die "this system has no 64 free account numbers for the sandboxes"
+		cat <<-YAML
+			sandbox:
+			  uids: {first: $first, count: 64}
+		YAML
+	fi
+	cat <<-YAML
+		workers: 2
+		repositories:
+	YAML
+}
+
+hookd_entry() {
+	cat <<-YAML
+		  - id: $1
+		    name: $2
+		    seal: $(yaml_quote "$opt_var/seals/$2")
+		    python: $(yaml_quote "$sandbox_python")
+		    disclose: lane
+	YAML
+}
+
+check_configuration() {
+	local out
+	[[ $opt_dry_run == no ]] || return 0
+	out=$(as_user "$(hook_user "${target_paths[0]}")" "$opt_prefix/prereceive" check-config --config "$gate_file" 2>&1) || {
+		printf '%s\n' "$out" >&2
+		die "$gate_file has faults; no hook was changed" "mend the file and run this again"
+	}
+}
+
+# --- the service ---------------------------------------------------------
+
+unit() {
+	cat <<-UNIT
+		[Unit]
+		Description=Sealgate replay daemon
+		After=network.target
+
+		[Service]
+		User=$opt_hookd_user
+		ExecStart="$opt_prefix/hookd" serve --config "$hookd_file"
+		Restart=on-failure
+		RestartSec=2
+		RuntimeDirectory=sealgate
+		RuntimeDirectoryMode=0755
+		UMask=0022
+
+		# What hookd may do: give each sandbox an account of its own, and end it.
+		AmbientCapabilities=CAP_SETUID CAP_SETGID CAP_KILL
+		CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL
+		NoNewPrivileges=yes
+		ProtectSystem=strict
+		ReadWritePaths="$opt_var/hookd"$([[ $run_dir == /run/sealgate ]] || printf ' "%s"' "$run_dir")
+		ProtectHome=read-only
+		PrivateTmp=yes
+		ProtectClock=yes
+		ProtectHostname=no
+		LockPersonality=yes
+		RestrictRealtime=yes
+		RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+		KeyringMode=private
+		Delegate=yes
+		TasksMax=4096
+		LimitCORE=0
+		# Not set, because the sandboxes need them: RestrictNamespaces, PrivateDevices,
+		# ProtectProc, ProtectKernelTunables (a fresh /proc could not be mounted).
+
+		[Install]
+		WantedBy=multi-user.target
+	UNIT
+}
+
+install_service() {
+	[[ -f $hookd_file ]] || return 0
+	if [[ $opt_service == yes && -d /run/systemd/system ]]; then
+		install_unit
+	elif [[ $opt_start == yes ]]; then
+		start_plainly
+	fi
+}
+
+install_unit() {
+	if [[ ! -f $unit_file ]] || ! unit | cmp -s - "$unit_file"; then
+		[[ $run_dir == /run/sealgate ]] || ensure_dir "$run_dir" 0755 "$opt_hookd_user"
+		ensure_file "$unit_file" 0644 root "$(unit)"
+		step "start sealgate-hookd.service, now and at every boot" start_unit
+	elif ! systemctl is-active -q sealgate-hookd.service || [[ ${programs_changed:-no}${hookd_changed:-no} != nono ]]; then
+		step "restart sealgate-hookd.service" systemctl restart sealgate-hookd.service
+	fi
+	[[ $opt_dry_run == yes ]] || wait_for_hookd "journalctl -u sealgate-hookd"
+}
+
+start_unit() {
+	systemctl daemon-reload
+	systemctl enable -q sealgate-hookd.service
+	systemctl restart sealgate-hookd.service
+}
+
+# start_command prints how hookd is started by hand.
+start_command() {
+	if is_root; then
+		local caps="+setuid,+setgid,+kill"
+		printf 'setpriv --reuid=%s --regid=%s --clear-groups --no-new-privs --inh-caps=%s --ambient-caps=%s --bounding-set=-all,%s ' \
+			"$opt_hookd_user" "$(group_of "$opt_hookd_user")" "$caps" "$caps" "$caps"
+	fi
+	printf '%q serve --config %q' "$opt_prefix/hookd" "$hookd_file"
+}
+
+start_plainly() {
+	local pid=""
+	[[ ! -f $opt_var/hookd.pid ]] || pid=$(cat "$opt_var/hookd.pid")
+	if [[ -n $pid && $(readlink "/proc/$pid/exe" 2>/dev/null) == "$opt_prefix/hookd"* ]]; then
+		[[ ${programs_changed:-no}${hookd_changed:-no} != nono ]] || return 0
+		step "stop hookd ($pid)" stop_plainly "$pid"
+	fi
+	ensure_dir "$run_dir" 0755 "$opt_hookd_user"
+	step "start hookd in the background (log: $opt_var/hookd.log)" run_plainly
+	[[ $opt_dry_run == yes ]] || wait_for_hookd "cat $opt_var/hookd.log"
+}
+
+stop_plainly() {
+	local try
+	kill "$1" 2>/dev/null || return 0
+	for ((try = 0; try < 100; try++)); do
+		kill -0 "$1" 2>/dev/null || return 0
+		sleep 0.1
+	done
+}
+
+run_plainly() {
+	local -a command
+	eval "command=($(start_command))"
+	rm -f "$run_dir/hookd.sock"
+	(cd / && exec setsid env -i PATH=/usr/local/bin:/usr/bin:/bin HOME="$opt_var/hookd" LC_ALL=C.UTF-8 "${command[@]}") \
+		>>"$opt_var/hookd.log" 2>&1 </dev/null &
+	printf '%s\n' "$!" >"$opt_var/hookd.pid"
+}
+
+wait_for_hookd() {
+	local try
+	for ((try = 0; try < 200; try++)); do
+		[[ ! -S $run_dir/hookd.sock ]] || return 0
+		sleep 0.1
+	done
+	die "hookd does not serve" "$1"
+}
+
+# --- the hook itself -----------------------------------------------------
+
+switch_on() {
+	local path=$1 kind=$2 block id
+	block=$(entry "$path")
+	id=$(field "$block" id)
+	write_gate_ref "$path" "$block"
+	case $kind in
+	bare) install_bare_hooks "$path" "${id:-ID}" ;;
+	gitea) install_gitea_hooks "$path" "${id:-ID}" ;;
+	*) die "no hooks are known for $kind" ;;
+	esac
+}
+
+# write_gate_ref PATH ENTRY: what git oracle reads in any clone.
+write_gate_ref() {
+	local path=$1 block=$2 content now refs="" forbidden="" line
+	[[ -n $block ]] || { step "write refs/oracle/gate of $path" :; return; }
+	while IFS= read -r line; do
+		[[ ! $line =~ ^[[:space:]]+-[[:space:]](ref|pattern):[[:space:]]*(.*)$ ]] ||
+			refs+="${refs:+, }$(yaml_quote "$(yaml_plain "${BASH_REMATCH[2]}")")"
+	done <<<"$block"
+	[[ $(field "$block" seal) != true ]] || forbidden='"sealed/"'
+	content=$(gate_blob "$(field "$block" id)" "$(field "$block" contact)" "$refs" "$forbidden")
+	now=$(git_in "$path" cat-file blob refs/oracle/gate 2>/dev/null || true)
+	[[ $content == "$now" ]] || step "write refs/oracle/gate of $path" put_gate_ref "$path" "$content"
+}
+
+put_gate_ref() {
+	local id
+	id=$(printf '%s\n' "$2" | git_in "$1" hash-object -w --stdin)
+	git_in "$1" update-ref refs/oracle/gate "$id"
+}
+
+hooks_dir() {
+	local dir configured
+	configured=$(git_in "$1" config core.hooksPath || true)
+	[[ -z $configured ]] || die "$1 takes its hooks from $configured (core.hooksPath)" "a hook there would be every repository's; unset it for this one first"
+	dir=$1/hooks
+	[[ ! -L $dir ]] || die "$dir is a link to $(readlink "$dir")" "hooks there would be every repository's; give this one a directory of its own first"
+	printf '%s' "$dir"
+}
+
+is_shim() { [[ -f $1 ]] && grep -qF "$shim_mark" "$1"; }
+
+shim_values() {
+	printf '%s\n' "prereceive=$opt_prefix/prereceive" "config=$gate_file" "repo=$1" "path=$(hook_path)"
+}
+
+install_bare_hooks() {
+	local path=$1 id=$2 dir user hook
+	dir=$(hooks_dir "$path")
+	user=$(user_of "$path")
+	ensure_dir_exists "$dir" "$user"
+	[[ ! -d $dir/pre-receive.d ]] || ! grep -qsF pre-receive.d "$dir/pre-receive" ||
+		echo "  note: $path looks like a repository of Gitea or Forgejo; --gitea puts the hook where these expect it"
+	for hook in post-receive pre-receive; do
+		install_bare_hook "$dir" "$hook" "$id" "$user"
+	done
+}
+
+ensure_dir_exists() {
+	[[ -d $1 ]] || step "make $1" make_dir "$1" 0755 "$2"
+}
+
+install_bare_hook() {
+	local dir=$1 hook=$2 id=$3 user=$4 before=no
+	local file=$dir/$hook kept=$dir/$hook.before-sealgate
+	local -a values
+	if is_shim "$file"; then
+		[[ ! -e $kept || ! -x $kept ]] || before=yes
+	elif [[ -e $file || -L $file ]]; then
+		[[ ! -e $kept ]] || die "$kept is there already, and $file is not Sealgate's" "move one of them away"
+		[[ ! -x $file ]] || before=yes
+		step "keep the hook $file as $hook.before-sealgate" cp -a "$file" "$kept"
+	fi
+	mapfile -t values < <(shim_values "$id")
+	ensure_file "$file" 0755 "$user" "$(fill_shim "$source_dir/hooks/bare/$hook" "${values[@]}" "before=$before")"
+}
+
+install_gitea_hooks() {
+	local path=$1 id=$2 dir user hook
+	local -a values
+	dir=$(hooks_dir "$path")
+	user=$(user_of "$path")
+	mapfile -t values < <(shim_values "$id")
+	for hook in pre-receive post-receive; do
+		if ! [[ -x $dir/$hook ]] || ! grep -qF "$hook.d" "$dir/$hook"; then
+			die "$dir/$hook does not run $hook.d" "resynchronise the hooks in the server's site administration, or use --repo for a plain bare repository"
+		fi
+	done
+	for hook in post-receive pre-receive; do
+		ensure_dir_exists "$dir/$hook.d" "$user"
+		ensure_file "$dir/$hook.d/sealgate" 0755 "$user" "$(fill_shim "$source_dir/hooks/gitea/$hook.d/sealgate" "${values[@]}")"
+	done
+}
+
+# --- the end -------------------------------------------------------------
+
+install_summary() {
+	local path block name
+	echo
+	if [[ $opt_dry_run == yes ]]; then
+		echo "dry run: $changes steps would be done; nothing was changed"
+		return
+	fi
+	if [[ $changes == 0 ]]; then echo "nothing to change"; else echo "done: $changes changes"; fi
+	for path in "${target_paths[@]}"; do
+		block=$(entry "$path")
+		name=$(basename "$(dirname "$(field "$block" maintainers)")")
+		cat <<-TXT
+
+			$path
+			  people     $opt_etc/$name/   (maintainers, revoked_keys, agents)
+			  mode       $(grep -E '^      (protected|topic): \{' <<<"$block" | sed -E 's/^ +//' | paste -sd ' ')
+			  prove it   in a clone:  git checkout -b probe && mkdir -p oracles && date >oracles/probe
+			                          git add oracles && git commit -m probe && git push origin HEAD:$(short_head "$path")
+			             it is refused ("no maintainer has approved it"), and the branch stays where it is
+		TXT
+		[[ $(field "$block" seal) != true ]] || seal_summary "$name"
+	done
+	cat <<-TXT
+
+		gate.yaml    $gate_file
+		records      $state_dir
+		check        $opt_prefix/prereceive status --config $gate_file
+		uninstall    scripts/install.sh --uninstall --repo PATH
+	TXT
+}
+
+short_head() {
+	local ref
+	ref=$(head_ref "$1")
+	printf '%s' "${ref#refs/heads/}"
+}
+
+seal_summary() {
+	local how
+	if ! seal_ready "$1"; then
+		cat <<-TXT
+			  seal       $opt_var/seals/$1 is empty: replays are recorded, not enforced
+			             fill it (docs/first-seal.md), then: scripts/install.sh --repo PATH --mode enforce
+		TXT
+	else
+		echo "  seal       $opt_var/seals/$1 is locked"
+	fi
+	[[ ! -S $run_dir/hookd.sock ]] || { echo "  hookd      serves on $run_dir/hookd.sock"; return; }
+	how=$(start_command)
+	printf '  hookd      is not running; start it as a service with:\n             %s\n' "$how"
+}
+
+# --- uninstall -----------------------------------------------------------
+
+repo_uninstall() {
+	local index everything=no line
+	check_options
+	if [[ ${#opt_repos[@]} == 0 && -z $opt_gitea ]]; then
+		everything=yes
+		[[ -f $gate_file ]] || die "there is no $gate_file: nothing is installed here"
+		while IFS= read -r line; do
+			[[ ! $line =~ ^[[:space:]]*-[[:space:]]+path:[[:space:]]*(.*)$ ]] || opt_repos+=("$(yaml_plain "${BASH_REMATCH[1]}")")
+		done <"$gate_file"
+	fi
+	[[ $opt_dry_run == no ]] || echo "dry run: nothing is changed"
+	find_targets
+	for index in "${!target_paths[@]}"; do
+		switch_off "${target_paths[index]}"
+	done
+	[[ $everything == no ]] || remove_programs
+	echo
+	if [[ $changes == 0 ]]; then echo "nothing to change"; fi
+	cat <<-TXT
+		Kept: $opt_etc (configuration, keys) and $opt_var (records, packets, sealed trees).
+		Installing again takes them up; refs that moved in between are named, and
+		  $opt_prefix/prereceive adopt --config $gate_file --repo ID REF
+		takes a ref as it stands. To remove everything: rm -r $(printf '%q ' "$opt_etc" "$opt_var")
+	TXT
+}
+
+switch_off() {
+	local path=$1 dir hook
+	echo "$path"
+	dir=$path/hooks
+	for hook in pre-receive post-receive; do
+		! is_shim "$dir/$hook.d/sealgate" || step "remove $dir/$hook.d/sealgate" rm -f "$dir/$hook.d/sealgate"
+		is_shim "$dir/$hook" || continue
+		if [[ -e $dir/$hook.before-sealgate || -L $dir/$hook.before-sealgate ]]; then
+			step "put back the hook $dir/$hook" mv -f "$dir/$hook.before-sealgate" "$dir/$hook"
+		else
+			step "remove $dir/$hook" rm -f "$dir/$hook"
+		fi
+	done
+	! git_in "$path" rev-parse -q --verify refs/oracle/gate >/dev/null ||
+		step "remove refs/oracle/gate" git_in "$path" update-ref -d refs/oracle/gate
+}
+
+remove_programs() {
+	local program pid
+	if [[ -f $unit_file && $opt_etc == /etc/sealgate ]]; then
+		step "stop and remove sealgate-hookd.service" remove_unit
+	fi
+	if [[ -f $opt_var/hookd.pid ]]; then
+		pid=$(cat "$opt_var/hookd.pid")
+		[[ $(readlink "/proc/$pid/exe" 2>/dev/null) != "$opt_prefix/hookd"* ]] || step "stop hookd ($pid)" stop_plainly "$pid"
+		step "remove $opt_var/hookd.pid" rm -f "$opt_var/hookd.pid"
+	fi
+	if [[ $(readlink /usr/local/bin/git-oracle || true) == "$opt_prefix/git-oracle" ]]; then
+		step "remove /usr/local/bin/git-oracle" rm -f /usr/local/bin/git-oracle
+	fi
+	for program in prereceive hookd git-oracle; do
+		[[ ! -e $opt_prefix/$program ]] || step "remove $opt_prefix/$program" rm -f "$opt_prefix/$program"
+	done
+}
+
+remove_unit() {
+	systemctl disable -q --now sealgate-hookd.service 2>/dev/null || true
+	rm -f "$unit_file"
+	systemctl daemon-reload 2>/dev/null || true
+}
