@@ -269,7 +269,7 @@ func (d *dialogue) run(ctx context.Context, c *Client) (replay.Verdict, error) {
 	defer stop()
 	channel, requests, err := c.ssh.OpenChannel("session", nil)
 	if err != nil {
-		return replay.Verdict{}, fail(replay.Refused, "open a channel: %w", err)
+		return replay.Verdict{}, fail(channelCause(err), "open a channel: %w", err)
 	}
 	defer channel.Close()
 	go ssh.DiscardRequests(requests)
@@ -284,6 +284,18 @@ func (d *dialogue) run(ctx context.Context, c *Client) (replay.Verdict, error) {
 		return replay.Verdict{}, err
 	}
 	return d.answer(ctx, channel)
+}
+
+func channelCause(err error) replay.Cause {
+	var refused *ssh.OpenChannelError
+	switch {
+	case !errors.As(err, &refused):
+		return replay.Broken
+	case refused.Reason == ssh.ResourceShortage:
+		return replay.Busy
+	default:
+		return replay.Refused
+	}
 }
 
 func (d *dialogue) message(k kind, r *replay.Request) message {
