@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -34,6 +35,8 @@ type document struct {
 	MergeOK        bool       `json:"merge_ok"`
 	SeedMergeOK    bool       `json:"seed_merge_ok"`
 	Previous       string     `json:"previous"`
+	// Files are the digests of the files stored beside the packet, by name.
+	Files map[string]string `json:"files"`
 	Record
 }
 
@@ -116,13 +119,17 @@ func (p Packet) Outcome() Outcome { return p.doc.Outcome }
 // Previous is the id of the packet stored before this one; empty for the first.
 func (p Packet) Previous() string { return p.doc.Previous }
 
-// After returns the packet chained to the one with the given id.
-func (p Packet) After(previous string) (Packet, error) {
+// Files are the digests of the files stored beside the packet, by name.
+func (p Packet) Files() map[string]string { return maps.Clone(p.doc.Files) }
+
+// After returns the packet as it is stored: chained to the one with the given id
+// and bound to the files beside it, name to sha256. It has another ID.
+func (p Packet) After(previous string, files map[string]string) (Packet, error) {
 	if p.raw == nil {
 		return Packet{}, fmt.Errorf("chain packet: %w", errEmpty)
 	}
 	d := p.doc
-	d.Previous = previous
+	d.Previous, d.Files = previous, files
 	return seal(d)
 }
 
@@ -198,6 +205,9 @@ func (d document) filled() document {
 	d.Refs = list(d.Refs)
 	d.Approvals = list(d.Approvals)
 	d.Times = d.Times.rounded()
+	if d.Files == nil {
+		d.Files = map[string]string{}
+	}
 	return d
 }
 
@@ -299,4 +309,26 @@ func mayMerge(r Record) bool {
 		}
 	}
 	return true
+}
+
+// LaneFiles are the result files of the lanes that are stored beside a packet,
+// one a lane, by name.
+func LaneFiles(p Packet) (map[string][]byte, error) {
+	if p.raw == nil {
+		return nil, fmt.Errorf("write lane results: %w", errEmpty)
+	}
+	out := map[string][]byte{}
+	for name, rows := range map[string]any{
+		LaneFixtures:   p.doc.Fixtures,
+		LaneProperties: p.doc.Properties,
+		LaneFreezes:    p.doc.Freezes,
+		LaneInvariants: p.doc.Invariants,
+	} {
+		data, err := encode(rows)
+		if err != nil {
+			return nil, fmt.Errorf("write lane results: %w", err)
+		}
+		out[name+".json"] = data
+	}
+	return out, nil
 }

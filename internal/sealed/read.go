@@ -99,8 +99,7 @@ func (r *reader) file(name string, limit int64) (*file, error) {
 		return nil, nil
 	}
 	r.total += int64(len(data))
-	sum := sha256.Sum256(data)
-	f := &file{path: name, data: data, sum: hex.EncodeToString(sum[:])}
+	f := &file{path: name, data: data, sum: digestBytes(data)}
 	r.files[name] = f
 	return f, nil
 }
@@ -208,6 +207,11 @@ func (r *reader) list(dir string) ([]fs.DirEntry, error) {
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
+}
+
+func digestBytes(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // digest of everything read so far: sha256 over "<path>\0<sha256>\n", sorted.

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"syscall"
 )
 
 // Access says who besides the owner may read a snapshot. The zero value: nobody.
@@ -24,6 +24,17 @@ func (a Access) modes() (dir, file fs.FileMode) {
 	return 0o700, 0o600
 }
 
+// holds says whether info has the permissions of a snapshot.
+func (a Access) holds(info fs.FileInfo) bool {
+	dir, file := a.modes()
+	want := file
+	if info.IsDir() {
+		want = dir
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode().Perm() == want && (a.Group <= 0 || int(st.Gid) == a.Group)
+}
+
 // Snapshot writes the tree, as it was read, to <root>/<digest> and returns that
 // directory. The bytes that were hashed are the bytes written: nothing is read
 // again from the tree. It is written aside, fsynced and renamed, so that it is
@@ -31,7 +42,7 @@ func (a Access) modes() (dir, file fs.FileMode) {
 // is, one with others is replaced. Safe for several processes at once.
 func (t *Tree) Snapshot(root string, a Access) (string, error) {
 	dst := filepath.Join(root, t.Digest)
-	if t.isAt(dst) {
+	if t.isAt(dst, a) {
 		return dst, nil
 	}
 	dirMode, _ := a.modes()
@@ -46,7 +57,7 @@ func (t *Tree) Snapshot(root string, a Access) (string, error) {
 	if err := t.writeTo(aside, a); err != nil {
 		return "", fmt.Errorf("keep sealed tree: %w", err)
 	}
-	if err := t.place(aside, dst, root); err != nil {
+	if err := t.place(aside, dst, root, a); err != nil {
 		return "", fmt.Errorf("keep sealed tree: %w", err)
 	}
 	return dst, nil
@@ -54,16 +65,16 @@ func (t *Tree) Snapshot(root string, a Access) (string, error) {
 
 // place renames aside to dst. When somebody was faster with the same bytes, that
 // is fine; what is at dst with other bytes goes away first.
-func (t *Tree) place(aside, dst, root string) error {
+func (t *Tree) place(aside, dst, root string, a Access) error {
 	for range 3 {
 		err := os.Rename(aside, dst)
 		if err == nil {
 			return syncDir(root)
 		}
-		if t.isAt(dst) {
+		if t.isAt(dst, a) {
 			return nil
 		}
-		if !errors.Is(err, fs.ErrExist) && !strings.Contains(err.Error(), "not empty") {
+		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		bad, err := os.MkdirTemp(root, ".bad-")
@@ -78,12 +89,16 @@ func (t *Tree) place(aside, dst, root string) error {
 	return fmt.Errorf("%q keeps changing", dst)
 }
 
-// isAt says whether dir holds this tree's files with these bytes and no others.
-func (t *Tree) isAt(dir string) bool {
+// isAt says whether dir holds this tree's files with these bytes and no others,
+// readable by whom a says.
+func (t *Tree) isAt(dir string, a Access) bool {
 	n := 0
 	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
+		}
+		if info, err := e.Info(); err != nil || !a.holds(info) {
+			return errors.New("other permissions")
 		}
 		if e.IsDir() {
 			return nil
