@@ -1,0 +1,478 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultBwrap is where the distributions put bubblewrap.
+const DefaultBwrap = "/usr/bin/bwrap"
+
+// singleUIDSlots bounds the commands that run at once when there is no range
+// of uids to bound them.
+const singleUIDSlots = 64
+
+// UIDs is the range of uids, and of gids with the same numbers, that belongs
+// to one hookd and to nobody else. First is the group of candidates, First+1
+// the group of judges, every number after them a slot.
+type UIDs struct{ First, Count int }
+
+// Config of a sandbox. The zero value is bubblewrap with a single uid.
+type Config struct {
+	// UIDs gives every running command a uid of its own. Count 0 is single uid.
+	UIDs UIDs
+	// Bwrap is the bubblewrap binary; empty is DefaultBwrap.
+	Bwrap string
+	// Python runs the probes of SelfCheck; empty is /usr/bin/python3.
+	Python string
+	// Development runs commands with no sandbox at all. It is never chosen for
+	// want of something better.
+	Development bool
+	// Scratch is a directory that every slot can reach (mode 0711 or more, all
+	// the way down). Empty makes one in the temporary directory.
+	Scratch string
+	// Limits replaces the zero fields of a Spec's limits before the package's
+	// own defaults do.
+	Limits Limits
+	// Log gets what an operator should know; nil drops it.
+	Log func(message string)
+}
+
+// Sandbox starts untrusted commands. Open makes one.
+type Sandbox struct {
+	config   Config
+	ownUIDs  bool
+	noNested bool // bubblewrap itself forbids user namespaces inside
+	filter   []byte
+	thread   *spawner
+	slots    chan int
+	scratch  string
+	temp     bool // scratch is ours to remove
+
+	mu      sync.Mutex
+	closed  bool
+	running map[*process]struct{}
+}
+
+// Open probes what this host offers and starts the thread that starts every
+// command. It refuses, and says what to do, when it runs as root and when tier
+// 1 is not to be had and Development is off. It never falls back to less than
+// the configuration asks for.
+//
+// Where the process holds ambient capabilities, Open clears the ambient set of
+// every thread, so that no other child of hookd inherits them. That needs a
+// binary without cgo; in one with cgo only the starting thread is cleared.
+func Open(ctx context.Context, c Config) (*Sandbox, error) {
+	if os.Getuid() == 0 || os.Geteuid() == 0 {
+		return nil, errors.New("open sandbox: running as root: start hookd as a user of its own (with ambient CAP_SETUID, CAP_SETGID and CAP_KILL for a uid per command)")
+	}
+	if c.Bwrap == "" {
+		c.Bwrap = DefaultBwrap
+	}
+	if c.Python == "" {
+		c.Python = "/usr/bin/python3"
+	}
+	if c.Log == nil {
+		c.Log = func(string) {}
+	}
+	sb := &Sandbox{config: c, running: make(map[*process]struct{})}
+	if err := sb.open(ctx); err != nil {
+		sb.Close()
+		return nil, fmt.Errorf("open sandbox: %w", err)
+	}
+	return sb, nil
+}
+
+func (sb *Sandbox) open(ctx context.Context) error {
+	if sb.config.Development {
+		sb.fillSlots(0, singleUIDSlots)
+		sb.thread = startSpawner()
+		return nil
+	}
+	if err := sb.checkHost(); err != nil {
+		return err
+	}
+	if err := sb.takeUIDs(ctx); err != nil {
+		return err
+	}
+	program, err := filterProgram()
+	if err != nil {
+		return err
+	}
+	sb.filter = program
+	if err := sb.layOut(); err != nil {
+		return err
+	}
+	sb.thread = startSpawner()
+	return sb.probe(ctx)
+}
+
+// checkHost looks at the parts that tier 1 is made of.
+func (sb *Sandbox) checkHost() error {
+	info, err := os.Stat(sb.config.Bwrap)
+	if err != nil {
+		return fmt.Errorf("look for bubblewrap %q: %w: install the package bubblewrap", sb.config.Bwrap, err)
+	}
+	if info.Mode()&fs.ModeSetuid != 0 {
+		return fmt.Errorf("bubblewrap %q is setuid: it would hold more rights than hookd; remove the bit and allow user namespaces", sb.config.Bwrap)
+	}
+	if _, err := os.Stat(prlimitPath); err != nil {
+		return fmt.Errorf("look for prlimit: %w: install the package util-linux", err)
+	}
+	if _, err := os.ReadFile("/proc/1/stat"); err != nil {
+		return fmt.Errorf("see other processes: %w: /proc is mounted with hidepid; hookd must see when a command has ended, name its group in gid=", err)
+	}
+	return nil
+}
+
+// takeUIDs settles whether commands get uids of their own, and with them the
+// groups that ShareWith hands out.
+func (sb *Sandbox) takeUIDs(ctx context.Context) error {
+	u := sb.config.UIDs
+	if u.Count == 0 {
+		if !kernelAtLeast(5, 14) {
+			return errors.New("single uid needs Linux 5.14: before, the limit of processes counts all of the user's; configure a range of uids")
+		}
+		sb.fillSlots(0, singleUIDSlots)
+		return nil
+	}
+	if err := checkRange(u); err != nil {
+		return err
+	}
+	if err := requireCaps(); err != nil {
+		return err
+	}
+	if err := unusedRange(ctx, u); err != nil {
+		return err
+	}
+	if err := joinGroups(u.First, u.First+1); err != nil {
+		return err
+	}
+	if err := clearAmbientEverywhere(); err != nil {
+		sb.config.Log("sandbox: ambient capabilities stay on hookd's other threads: " + err.Error())
+	}
+	sb.ownUIDs = true
+	sb.fillSlots(u.First+2, u.Count-2)
+	return nil
+}
+
+func (sb *Sandbox) fillSlots(first, count int) {
+	sb.slots = make(chan int, count)
+	for i := range count {
+		sb.slots <- first + i
+	}
+}
+
+// layOut makes the directory that becomes /etc of every command.
+func (sb *Sandbox) layOut() error {
+	sb.scratch = sb.config.Scratch
+	if sb.scratch == "" {
+		dir, err := os.MkdirTemp("", "sealgate-sandbox-")
+		if err != nil {
+			return fmt.Errorf("make scratch directory: %w", err)
+		}
+		sb.scratch, sb.temp = dir, true
+	}
+	etc := sb.etc()
+	for _, dir := range []string{sb.scratch, etc, filepath.Join(etc, "alternatives")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make scratch directory: %w", err)
+		}
+	}
+	if err := os.Chmod(sb.scratch, 0o711); err != nil {
+		return fmt.Errorf("open scratch directory to the slots: %w", err)
+	}
+	for name, content := range etcFiles {
+		if err := os.WriteFile(filepath.Join(etc, name), []byte(content), 0o644); err != nil {
+			return fmt.Errorf("write %q for the sandbox: %w", name, err)
+		}
+		if err := os.Chmod(filepath.Join(etc, name), 0o644); err != nil {
+			return fmt.Errorf("write %q for the sandbox: %w", name, err)
+		}
+	}
+	for _, dir := range []string{etc, filepath.Join(etc, "alternatives")} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return fmt.Errorf("open %q to the slots: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// etc is ours on the host, so that the sandbox shows nothing of the host's.
+func (sb *Sandbox) etc() string { return filepath.Join(sb.scratch, "sandbox-etc") }
+
+var etcFiles = map[string]string{
+	"passwd":        "user:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
+	"group":         "user:x:1000:\nnogroup:x:65534:\n",
+	"hosts":         "127.0.0.1 localhost sandbox\n::1 localhost\n",
+	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+	"ld.so.cache":   "", // the host's is mounted over it
+}
+
+// probe runs one command for real, first with bubblewrap's own ban on nested
+// user namespaces, then without: versions before 0.8 do not know it, and the
+// seccomp filter forbids them either way.
+func (sb *Sandbox) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("the probe took 20 s"))
+	defer cancel()
+	sb.noNested = true
+	first := sb.try(ctx)
+	if first == nil {
+		return nil
+	}
+	sb.noNested = false
+	if err := sb.try(ctx); err == nil {
+		return nil
+	}
+	return fmt.Errorf("start a first command: %w: user namespaces must be allowed for hookd's slots (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces > 0) and the slots must be able to reach %q", first, sb.scratch)
+}
+
+func (sb *Sandbox) try(ctx context.Context) error {
+	p, err := sb.Start(ctx, Spec{Argv: []string{"/usr/bin/true"}})
+	if err != nil {
+		return err
+	}
+	r, err := p.Wait()
+	if err != nil {
+		return err
+	}
+	if r.Exit != 0 {
+		return fmt.Errorf("exit %d %s: %q", r.Exit, r.Signal, r.Stderr)
+	}
+	return nil
+}
+
+// Tier says in the packet's words what separates commands from hookd.
+func (sb *Sandbox) Tier() string {
+	switch {
+	case sb.config.Development:
+		return "development: none"
+	case sb.ownUIDs:
+		return "1: bubblewrap, own uids"
+	default:
+		return "1: bubblewrap, single uid"
+	}
+}
+
+// SingleUID reports whether commands run as hookd's own user.
+func (sb *Sandbox) SingleUID() bool { return !sb.ownUIDs }
+
+// Sealed reports whether commands are sandboxed at all. Where it is false no
+// sealed tree may be loaded.
+func (sb *Sandbox) Sealed() bool { return !sb.config.Development }
+
+// Facts are lines for the log at start and for an admin's eyes: what holds and
+// what this host does not offer.
+func (sb *Sandbox) Facts() []string {
+	facts := []string{"tier " + sb.Tier(), fmt.Sprintf("slots %d", cap(sb.slots))}
+	if sb.config.Development {
+		return append(facts, "no sandbox: pushed code can read and write what hookd can")
+	}
+	if sb.noNested {
+		facts = append(facts, "nested user namespaces forbidden by bubblewrap and by seccomp")
+	} else {
+		facts = append(facts, "nested user namespaces forbidden by seccomp alone")
+	}
+	return append(facts, "no cgroup: memory is bounded a process, not a command")
+}
+
+// Group is the gid whose files commands of a role can read; false when there
+// is only one uid and with it no group to tell roles apart.
+func (sb *Sandbox) Group(role Role) (gid int, ok bool) {
+	if !sb.ownUIDs {
+		return 0, false
+	}
+	switch role {
+	case Candidate:
+		return sb.config.UIDs.First, true
+	case Judge:
+		return sb.config.UIDs.First + 1, true
+	default:
+		return 0, false
+	}
+}
+
+// ShareWith makes path, and what is below it, readable for one role and closed
+// to the other and to the world. Directories get the set-group-id bit: what
+// hookd creates in them later, with a mode that lets the group read, is shared
+// too, so share a directory while it is still empty. The directories above
+// must let the slots pass (mode 0711). With a single uid there is nothing to
+// do. hookd must own the files.
+func (sb *Sandbox) ShareWith(role Role, path string) error {
+	gid, ok := sb.Group(role)
+	if !ok {
+		if role != Candidate && role != Judge {
+			return fmt.Errorf("share %q: unknown role %d", path, role)
+		}
+		return nil
+	}
+	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if err := os.Lchown(name, -1, gid); err != nil {
+			return err
+		}
+		return chmodShared(name, entry)
+	})
+	if err != nil {
+		return fmt.Errorf("share %q: %w", path, err)
+	}
+	return nil
+}
+
+func chmodShared(name string, entry fs.DirEntry) error {
+	info, err := entry.Info()
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.IsDir():
+		return os.Chmod(name, 0o750|fs.ModeSetgid)
+	case info.Mode().IsRegular() && info.Mode()&0o100 != 0:
+		return os.Chmod(name, 0o750)
+	case info.Mode().IsRegular():
+		return os.Chmod(name, 0o640)
+	default:
+		return nil
+	}
+}
+
+// Bind is source mounted at target, or, where nothing can be mounted
+// (Development), source at its own path. Build a command's arguments from the
+// Target of what this returns.
+func (sb *Sandbox) Bind(source, target string) Bind {
+	if sb.config.Development {
+		target = source
+	}
+	return Bind{Source: source, Target: target}
+}
+
+// Close kills what still runs and ends the starting thread. Start fails
+// afterwards. Processes that were started must still be waited for.
+func (sb *Sandbox) Close() {
+	sb.mu.Lock()
+	closed := sb.closed
+	sb.closed = true
+	running := make([]*process, 0, len(sb.running))
+	for p := range sb.running {
+		running = append(running, p)
+	}
+	sb.mu.Unlock()
+	if closed {
+		return
+	}
+	for _, p := range running {
+		p.Kill()
+	}
+	for _, p := range running {
+		<-p.ended
+	}
+	if sb.thread != nil {
+		sb.thread.stop()
+	}
+	if sb.temp {
+		_ = os.RemoveAll(sb.scratch)
+	}
+}
+
+func (sb *Sandbox) add(p *process) error {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if sb.closed {
+		return errors.New("the sandbox is closed")
+	}
+	sb.running[p] = struct{}{}
+	return nil
+}
+
+func (sb *Sandbox) remove(p *process) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	delete(sb.running, p)
+}
+
+func checkRange(u UIDs) error {
+	if u.First <= 0 || u.Count < 3 || u.First+u.Count > 1<<31-1 {
+		return fmt.Errorf("uids first %d count %d: need a range of at least 3 above 0", u.First, u.Count)
+	}
+	if me := os.Getuid(); me >= u.First && me < u.First+u.Count {
+		return fmt.Errorf("uids first %d count %d: hookd's own uid %d is inside", u.First, u.Count, me)
+	}
+	return nil
+}
+
+// joinGroups adds gids to the process's supplementary groups: a file's owner
+// may give it only to a group that he is in.
+func joinGroups(gids ...int) error {
+	have, err := syscall.Getgroups()
+	if err != nil {
+		return fmt.Errorf("read own groups: %w", err)
+	}
+	for _, gid := range gids {
+		if !slices.Contains(have, gid) {
+			have = append(have, gid)
+		}
+	}
+	if err := syscall.Setgroups(have); err != nil {
+		return fmt.Errorf("join groups %v: %w", gids, err)
+	}
+	return nil
+}
+
+// unusedRange refuses a range in which something runs: another hookd with the
+// same range, or a command that outlived a killed one. The latter are dying;
+// it waits for them a little.
+func unusedRange(ctx context.Context, u UIDs) error {
+	for deadline := time.Now().Add(2 * time.Second); ; {
+		pid, uid := processIn(u)
+		if pid == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d runs as uid %d of the sandbox's range: give each hookd a range of its own, or end that process", pid, uid)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func processIn(u UIDs) (pid, uid int) {
+	for _, pid := range pids() {
+		var st unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) != nil {
+			continue
+		}
+		if id := int(st.Uid); id >= u.First && id < u.First+u.Count {
+			return pid, id
+		}
+	}
+	return 0, 0
+}
+
+// kernelAtLeast compares the running kernel's release.
+func kernelAtLeast(major, minor int) bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	var a, b int
+	if _, err := fmt.Sscanf(strings.TrimSpace(unix.ByteSliceToString(u.Release[:])), "%d.%d", &a, &b); err != nil {
+		return false
+	}
+	return a > major || a == major && b >= minor
+}

@@ -1,0 +1,184 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// The filter is a classic BPF program over struct seccomp_data (linux/seccomp.h):
+// the architecture first, since the same number is another call for 32-bit
+// code; then the calls that may not be made. What remains is what an ordinary
+// program needs.
+const (
+	offsetNumber = 0
+	offsetArch   = 4
+	offsetArgs   = 16 // six u64; the low half comes first on both architectures
+
+	allow       = unix.SECCOMP_RET_ALLOW
+	kill        = unix.SECCOMP_RET_KILL_PROCESS
+	notAllowed  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	notThere    = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	noFamily    = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+	newestKnown = unix.SYS_MSEAL
+
+	loadWord     = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	jumpEqual    = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	jumpGreater  = unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K
+	jumpAtLeast  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	jumpAnyBit   = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	maskWord     = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
+	returnAction = unix.BPF_RET | unix.BPF_K
+)
+
+// denied calls fail with EPERM.
+var denied = []uint32{
+	// other processes
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP,
+	unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
+	unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES,
+	// keyrings belong to the uid, not to a namespace
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+	// wide kernel surface
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_VMSPLICE, unix.SYS_LOOKUP_DCOOKIE,
+	unix.SYS_FANOTIFY_INIT, unix.SYS_FANOTIFY_MARK,
+	// mounts and namespaces
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
+	unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
+	unix.SYS_MOUNT_SETATTR, unix.SYS_STATMOUNT, unix.SYS_LISTMOUNT,
+	unix.SYS_UNSHARE, unix.SYS_SETNS,
+	// files by handle pass by every path check
+	unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT,
+	// the machine
+	unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_ACCT, unix.SYS_SYSLOG,
+	unix.SYS_VHANGUP, unix.SYS_NFSSERVCTL, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME,
+}
+
+// absent calls fail with ENOSYS: programs know how to do without.
+var absent = []uint32{
+	// clone3's flags stand in memory, out of a filter's sight
+	unix.SYS_CLONE3,
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	// memory that no limit of a process counts
+	unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET,
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT,
+	unix.SYS_MSGGET, unix.SYS_SEMGET,
+}
+
+const newNamespace = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
+
+// statement is one line of a filter: BPF has no labels, so the two jumps count
+// statements to skip.
+type statement = unix.SockFilter
+
+func load(offset uint32) statement         { return statement{Code: loadWord, K: offset} }
+func mask(bits uint32) statement           { return statement{Code: maskWord, K: bits} }
+func end(action uint32) statement          { return statement{Code: returnAction, K: action} }
+func argument(i uint32) statement          { return load(offsetArgs + 8*i) }
+func test(code uint16, k uint32) statement { return statement{Code: code, K: k, Jf: 1} }
+
+// onCall runs body, which must end in a return on every way, when the number
+// is nr. The number is in the accumulator before and, if another, after.
+func onCall(nr uint32, body ...statement) []statement {
+	return append([]statement{{Code: jumpEqual, K: nr, Jf: uint8(len(body))}}, body...)
+}
+
+// oneOf returns allow when the accumulator is one of values, else action.
+func oneOf(action uint32, values ...uint32) []statement {
+	var p []statement
+	for _, v := range values {
+		p = append(p, test(jumpEqual, v), end(allow))
+	}
+	return append(p, end(action))
+}
+
+// filter is the program for this architecture.
+func filter() ([]statement, error) {
+	if auditArch == 0 {
+		return nil, fmt.Errorf("seccomp filter: no table for %s", runtime.GOARCH)
+	}
+	p := []statement{
+		load(offsetArch),
+		{Code: jumpEqual, K: auditArch, Jt: 1},
+		end(kill),
+		load(offsetNumber),
+	}
+	if x32Bit != 0 {
+		p = append(p, test(jumpAtLeast, x32Bit), end(kill))
+	}
+	p = append(p, test(jumpGreater, newestKnown), end(notThere))
+	for _, nr := range absent {
+		p = append(p, onCall(nr, end(notThere))...)
+	}
+	for _, nr := range append(denied, deniedHere...) {
+		p = append(p, onCall(nr, end(notAllowed))...)
+	}
+	p = append(p, onCall(unix.SYS_CLONE, argument(0), test(jumpAnyBit, newNamespace), end(notAllowed), end(allow))...)
+	p = append(p, onCall(unix.SYS_IOCTL, ioctlBody()...)...)
+	p = append(p, onCall(unix.SYS_PERSONALITY, append([]statement{argument(0)}, oneOf(notAllowed, 0, 0xffffffff)...)...)...)
+	p = append(p, onCall(unix.SYS_SOCKET, socketBody()...)...)
+	p = append(p, onCall(unix.SYS_SOCKETPAIR, append([]statement{argument(0)}, oneOf(noFamily, unix.AF_UNIX)...)...)...)
+	return append(p, end(allow)), nil
+}
+
+// ioctlBody refuses to type into a terminal.
+func ioctlBody() []statement {
+	return []statement{
+		argument(1),
+		test(jumpEqual, unix.TIOCSTI), end(notAllowed),
+		test(jumpEqual, tiocLinux), end(notAllowed),
+		end(allow),
+	}
+}
+
+const tiocLinux = 0x541c // TIOCLINUX, linux/tty.h
+
+// socketBody leaves local sockets and plain TCP and UDP. The network namespace
+// has nothing but a loopback of its own, and tests that serve on it are
+// honest; every other family is attack surface (netlink, packet, alg) or not
+// held by a network namespace (vsock). Protocol numbers other than TCP's and
+// UDP's would load modules.
+func socketBody() []statement {
+	inet := []statement{
+		argument(1), mask(0xf),
+		{Code: jumpEqual, K: unix.SOCK_STREAM, Jt: 1},
+		test(jumpEqual, unix.SOCK_DGRAM),
+		{Code: unix.BPF_JMP | unix.BPF_JA, K: 1},
+		end(noFamily),
+		argument(2),
+	}
+	inet = append(inet, oneOf(noFamily, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)...)
+	p := []statement{
+		argument(0),
+		test(jumpEqual, unix.AF_UNIX), end(allow),
+		{Code: jumpEqual, K: unix.AF_INET, Jt: 2},
+		{Code: jumpEqual, K: unix.AF_INET6, Jt: 1},
+		end(noFamily),
+	}
+	return append(p, inet...)
+}
+
+// filterProgram is the filter as bubblewrap reads it: struct sock_filter after
+// struct sock_filter.
+func filterProgram() ([]byte, error) {
+	p, err := filter()
+	if err != nil {
+		return nil, err
+	}
+	if len(p) > 4096 {
+		return nil, errors.New("seccomp filter: longer than the kernel takes")
+	}
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.NativeEndian, p); err != nil {
+		return nil, fmt.Errorf("seccomp filter: %w", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,10 @@
+//go:build !amd64 && !arm64
+
+package sandbox
+
+const (
+	auditArch = 0
+	x32Bit    = 0
+)
+
+var deniedHere []uint32

@@ -1,0 +1,152 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The sandbox refuses to run as root, and its own-uid mode needs capabilities
+// that an ordinary user lacks. So a test that needs one asks asUser first: as
+// root it runs itself again as two ordinary users, one with the capabilities
+// and a range of uids, one without.
+const (
+	modeEnv  = "SEALGATE_SANDBOX_TEST_MODE"
+	modeOwn  = "own"
+	modeOnly = "single"
+
+	testUser  = 1912602624
+	testFirst = 1912602700
+	testCount = 16
+)
+
+// asUser reports whether the test should go on here.
+func asUser(tb testing.TB, run string) bool {
+	tb.Helper()
+	if _, err := os.Stat(DefaultBwrap); err != nil {
+		tb.Fatalf("bubblewrap is missing: %v", err)
+	}
+	if os.Getuid() != 0 {
+		if os.Getenv(modeEnv) == "" && os.Getenv("CI") != "" {
+			tb.Fatal("needs root once, to become users with and without capabilities")
+		}
+		return true
+	}
+	binary := copyOfSelf(tb)
+	for _, mode := range []string{modeOwn, modeOnly} {
+		runAs(tb, mode, binary, run)
+	}
+	return false
+}
+
+func copyOfSelf(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "sealgate-sandbox-test-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer self.Close()
+	name := filepath.Join(dir, "sandbox.test")
+	to, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := io.Copy(to, self); err != nil {
+		tb.Fatal(err)
+	}
+	if err := to.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return name
+}
+
+func userArgs(mode string) []string {
+	id := fmt.Sprint(testUser)
+	args := []string{"--reuid=" + id, "--regid=" + id, "--clear-groups"}
+	if mode == modeOwn {
+		const caps = "+setuid,+setgid,+kill"
+		args = append(args, "--inh-caps="+caps, "--ambient-caps="+caps, "--bounding-set=-all,"+caps)
+	}
+	return args
+}
+
+func runAs(tb testing.TB, mode, binary, run string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	args := append(userArgs(mode), binary, "-test.v", "-test.timeout=3m")
+	if strings.HasPrefix(run, "Benchmark") {
+		args = append(args, "-test.run=^$", "-test.bench=^"+run+"$", "-test.benchtime=200x")
+	} else {
+		args = append(args, "-test.run=^"+run+"$")
+	}
+	cmd := exec.CommandContext(ctx, "setpriv", args...)
+	cmd.Dir = filepath.Dir(binary)
+	cmd.Env = append(os.Environ(), modeEnv+"="+mode, "HOME=/nonexistent", "TMPDIR=/tmp")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		tb.Errorf("as %s: %v\n%s", mode, err, out)
+		return
+	}
+	tb.Logf("as %s:\n%s", mode, out)
+}
+
+// mode is the kind of user that this process is.
+func mode() string {
+	if m := os.Getenv(modeEnv); m != "" {
+		return m
+	}
+	return modeOnly
+}
+
+func openHere(tb testing.TB) *Sandbox {
+	tb.Helper()
+	return openWith(tb, Config{})
+}
+
+func openWith(tb testing.TB, c Config) *Sandbox {
+	tb.Helper()
+	if mode() == modeOwn {
+		c.UIDs = UIDs{First: testFirst, Count: testCount}
+	}
+	c.Log = func(m string) { tb.Log(m) }
+	sb, err := Open(context.Background(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(sb.Close)
+	return sb
+}
+
+// run is a command from start to end.
+func run(tb testing.TB, sb *Sandbox, s Spec) Result {
+	tb.Helper()
+	p, err := sb.Start(context.Background(), s)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r, err := p.Wait()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func shell(script string) []string { return []string{"/bin/sh", "-c", script} }
+func python(script string) []string {
+	return []string{"/usr/bin/python3", "-S", "-s", "-E", "-c", script}
+}
