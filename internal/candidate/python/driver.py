@@ -1,0 +1,464 @@
+# The candidate's driver: reads one request at a time from descriptor 3, acts on
+# the pushed code, and answers on descriptor 4. It shares its process with that
+# code, so whatever it answers is a claim. Nothing heavy is imported before the
+# first request: a parked candidate costs a bare interpreter.
+
+REQUESTS, REPLIES = 3, 4
+SHOWN = 4096
+
+# Operators that a proxied object of the judge has when the class here has them.
+DUNDERS = frozenset(
+    "__len__ __iter__ __next__ __reversed__ __contains__ __getitem__ __setitem__ __delitem__ __call__ __enter__ __exit__ "
+    "__aiter__ __anext__ __aenter__ __aexit__ __await__ __int__ __float__ __complex__ __index__ __bytes__ __neg__ __pos__ "
+    "__abs__ __invert__ __round__ __trunc__ __floor__ __ceil__ __fspath__ "
+    "__add__ __sub__ __mul__ __matmul__ __truediv__ __floordiv__ __mod__ __divmod__ __pow__ __lshift__ __rshift__ __and__ "
+    "__xor__ __or__ __radd__ __rsub__ __rmul__ __rmatmul__ __rtruediv__ __rfloordiv__ __rmod__ __rdivmod__ __rpow__ "
+    "__rlshift__ __rrshift__ __rand__ __rxor__ __ror__ __iadd__ __isub__ __imul__ __imatmul__ __itruediv__ __ifloordiv__ "
+    "__imod__ __ipow__ __ilshift__ __irshift__ __iand__ __ixor__ __ior__ __bool__ __eq__ __lt__".split()
+)
+
+
+class Mirror(Codec):
+    def __init__(self):
+        Codec.__init__(self, 1)
+        self.handles = {}  # handle -> object
+        self.numbers = {}  # id(object) -> handle
+        self.classes = {}  # class number -> class
+        self.class_numbers = {}
+        self.described = []  # classes the judge has not heard of yet
+        self.minted = 0
+
+    # -- out
+
+    def handle(self, v):
+        n = self.numbers.get(id(v))
+        if n is None:
+            if len(self.handles) >= MAX_OBJECTS:
+                raise Bad("more than %d objects at once" % MAX_OBJECTS)
+            self.minted += 1
+            n = self.numbers[id(v)] = self.minted
+            self.handles[n] = v
+        return n
+
+    def release(self, n):
+        v = self.handles.pop(n, None)
+        if v is not None:
+            self.numbers.pop(id(v), None)
+
+    def enc_record(self, v, t, depth):
+        enum = loaded("enum", "Enum")
+        if enum is not None and issubclass(t, enum):
+            name = v._name_
+            if type(name) is str and t._member_map_.get(name) is v:
+                return ["e", self.number(t), name, self.enc(v._value_, depth + 1)]
+        if issubclass(t, tuple) and type(getattr(t, "_fields", None)) is tuple:
+            return ["n", self.number(t)] + [self.enc(x, depth + 1) for x in tuple.__iter__(v)]
+        return None
+
+    def enc_object(self, v, t):
+        if isinstance(v, type):
+            return self.enc_class(v)
+        if issubclass(t, BaseException):
+            return self.enc_exception(v, t)
+        if t is type(sys):
+            return ["m", self.handle(v), str(v.__name__)]
+        return ["o", self.handle(v), self.number(t)]
+
+    def enc_class(self, c):
+        import builtins
+
+        name, module = c.__name__, c.__module__
+        if module == "builtins" and getattr(builtins, name, None) is c:
+            if name in BASIC_TYPES or issubclass(c, BaseException):
+                return ["g", module, name]
+        elif issubclass(c, BaseException) and standard(module) and loaded(module, name) is c:
+            return ["g", module, name]
+        return ["C", self.number(c)]
+
+    def enc_exception(self, e, t):
+        try:
+            text = str.__str__(str(e))[:65536]
+        except Exception:
+            text = ""
+        args, attributes = ["t"], []
+        try:
+            args = self.enc(tuple.__getitem__(e.args, slice(None)))
+        except Exception:
+            pass
+        for k, x in list(getattr(e, "__dict__", {}).items())[:32]:
+            if type(k) is str and type(x) in (str, int, bool, type(None), bytes, float):
+                attributes.append([k, self.enc(x)])
+        return ["x", self.handle(e), self.enc_class(t), _str(self, text, 0), args, attributes]
+
+    def number(self, c):
+        n = self.class_numbers.get(c)
+        if n is None:
+            n = len(self.classes) + 1
+            if n > MAX_OBJECTS:
+                raise Bad("too many classes")
+            self.classes[n] = c
+            self.class_numbers[c] = n
+            self.described.append(self.describe(n, c))
+        return n
+
+    def describe(self, n, c):
+        names = set()
+        for k in c.__mro__:
+            if k is not object:
+                names.update(k.__dict__)
+        bases = []
+        for b in c.__bases__:
+            if issubclass(b, BaseException):
+                bases.append(self.enc_class(b))
+            elif b.__module__ not in ("builtins", "abc", "typing", "enum"):
+                bases.append(["C", self.number(b)])
+        kind, extra = self.kind(c)
+        dunders = sorted(DUNDERS & names)
+        return [n, str(c.__name__), str(c.__qualname__), str(c.__module__), bases, kind, dunders, extra]
+
+    def kind(self, c):
+        if issubclass(c, BaseException):
+            return "x", []
+        enum = loaded("enum", "Enum")
+        if enum is not None and issubclass(c, enum):
+            return "e", ["int" if issubclass(c, int) else "str" if issubclass(c, str) else ""]
+        if issubclass(c, tuple) and type(getattr(c, "_fields", None)) is tuple:
+            return "n", [str(f) for f in c._fields]
+        fields = getattr(c, "__dataclass_fields__", None)
+        if fields is None:
+            return "o", []
+        fields = [[f.name, bool(f.init)] for f in fields.values() if f._field_type is sys.modules["dataclasses"]._FIELD]
+        params = getattr(c, "__dataclass_params__", None)
+        own_order = getattr(params, "order", False)
+        return "D", [bool(own_order), bool(getattr(params, "frozen", False))] + fields
+
+    # -- the plain picture of an object for a comparison in the judge
+
+    def plain(self, v, depth=0):
+        t = type(v)
+        if depth > MAX_DEPTH:
+            raise Bad("a value nested deeper than %d" % MAX_DEPTH)
+        depth += 1
+        if t is tuple:
+            return ["t"] + [self.plain(x, depth) for x in v]
+        if t in ENC and t not in (list, dict, set, bytearray):
+            return self.enc(v)
+        if hasattr(t, "__dataclass_fields__"):
+            number = self.number(t)
+            marker = sys.modules["dataclasses"]._FIELD
+            names = [f.name for f in t.__dataclass_fields__.values() if f._field_type is marker]
+            return ["K", number] + [self.plain(getattr(v, n), depth) for n in names]
+        out = self.enc_record(v, t, depth)
+        if out is not None:
+            return out
+        if issubclass(t, list):
+            return ["L"] + [self.plain(x, depth) for x in list.__iter__(v)]
+        if issubclass(t, dict):
+            out = ["M"]
+            for k, x in list(dict.items(v)):
+                out.append(self.plain(k, depth))
+                out.append(self.plain(x, depth))
+            return out
+        if issubclass(t, set):
+            return ["G"] + [self.plain(x, depth) for x in set.__iter__(v)]
+        if issubclass(t, bytearray):
+            return ["A", bytearray.hex(v)]
+        return self.enc(v)
+
+    # -- in
+
+    def dec_class(self, v):
+        return self.classes[v[1]]
+
+    def dec_object(self, v):
+        return self.handles[v[1]]
+
+    dec_module = dec_object
+
+    def dec_named(self, v):
+        return tuple.__new__(self.classes[v[1]], [self.dec(x) for x in v[2:]])
+
+    def dec_enum(self, v):
+        return self.classes[v[1]]._member_map_[v[2]]
+
+    def dec_global(self, v):
+        module = __import__(v[1], None, None, ["*"])
+        for part in v[2].split("."):
+            module = getattr(module, part)
+        return module
+
+    def dec_exception(self, v):
+        e = self.dec_global(v)(*self.dec(v[3]))
+        return e
+
+
+def standard(module):
+    names = getattr(sys, "stdlib_module_names", None)
+    top = module.split(".")[0]
+    if names is not None:
+        return top in names
+    spec = getattr(sys.modules.get(top), "__spec__", None)
+    return bool(spec) and (spec.origin in ("built-in", "frozen") or sys.prefix in (spec.origin or ""))
+
+
+class Driver:
+    def __init__(self, tree, library):
+        self.mirror = Mirror()
+        self.tree, self.library = tree, library
+        self.loop = None
+        self.patches = {}
+
+    def serve(self):
+        while True:
+            text = read_frame(REQUESTS)
+            if text is None:
+                posix._exit(0)
+            text = text.decode("ascii")
+            ident = text[7:23]
+            write_frame(REPLIES, '{"id":"' + ident + '","r":' + self.answer(text[29:-1]) + "}")
+
+    def answer(self, text):
+        m = self.mirror
+        m.described = []
+        try:
+            request = loads(text)
+            m.apply(request[1])
+            for i in request[2]:
+                m.forget(i)
+            for n in request[3]:
+                m.release(n)
+        except Bad as e:
+            return dumps(["bad", str(e)])
+        try:
+            try:
+                out = getattr(self, "do_" + request[0])(*request[4:])
+                kind = "ok"
+            except StopIteration as e:
+                kind, out = "stop", m.enc(e.value)
+            except (Bad, Shown):
+                raise
+            except BaseException as e:
+                e.__traceback__ = None
+                kind, out = "raise", m.enc_exception(e, type(e))
+            return self.reply(kind, out)
+        except Bad as e:
+            return dumps(["bad", str(e)[:500]])
+        except Shown as e:
+            return dumps(["fail", e.args[0], e.args[1]])
+        except Exception as e:
+            return dumps(["bad", "the driver: " + type(e).__name__])
+
+    def reply(self, kind, out):
+        definitions = self.mirror.changes()
+        text = dumps([kind, out, definitions, self.mirror.described])
+        if len(text) > MAX_FRAME - 64:
+            raise Bad("more than 8 MiB in one reply")
+        return text
+
+    # -- requests
+
+    def do_open(self, root, sources, leftovers):
+        base = self.tree + ("/" + root if root else "")
+        path = []
+        if self.library:
+            version = "python%d.%d" % sys.version_info[:2]
+            path += [self.library + "/lib/" + version + "/site-packages", self.library]
+        own = __file__.rpartition("/")[0]
+        standard = [p for p in sys.path if p not in ("", own)]
+        sys.path[:] = [base if s in ("", ".") else base + "/" + s for s in sources] + standard + path
+        sys.argv = [""]
+        posix.chdir(base)
+        for name in leftovers:
+            try:
+                posix.close(posix.open(name, posix.O_CREAT | posix.O_WRONLY, 0o600))
+            except OSError:
+                pass
+        self.base = base
+        return None
+
+    def do_load(self, modules):
+        for name, optional in modules:
+            try:
+                __import__(name)
+            except BaseException as e:
+                if optional and type(e) is ModuleNotFoundError and e.name == name:
+                    continue
+                raise Shown(name, self.output(e))
+        return None
+
+    def output(self, e):
+        import traceback
+
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except Exception:
+            pass
+        tb = e.__traceback__
+        while tb is not None and tb.tb_frame.f_code.co_filename == __file__:
+            tb = tb.tb_next
+        while tb is not None and tb.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+            tb = tb.tb_next
+        text = "".join(traceback.format_exception(type(e), e, tb)).replace(self.base + "/", "")
+        return text if len(text) <= SHOWN else text[:1024] + "\n...\n" + text[5 + 1024 - SHOWN:]
+
+    def do_import(self, name):
+        __import__(name)
+        return self.mirror.enc(sys.modules[name])
+
+    def do_get(self, target, name):
+        m = self.mirror
+        v = m.dec(target)
+        if name == "__all__" and type(v) is type(sys) and not hasattr(v, "__all__"):
+            return m.enc([n for n in vars(v) if not n.startswith("_")])
+        return m.enc(getattr(v, name))
+
+    def do_set(self, target, name, value):
+        setattr(self.mirror.dec(target), name, self.mirror.dec(value))
+        return None
+
+    def do_del(self, target, name):
+        delattr(self.mirror.dec(target), name)
+        return None
+
+    def do_call(self, target, args, kwargs):
+        m = self.mirror
+        return m.enc(m.dec(target)(*[m.dec(a) for a in args], **{k: m.dec(a) for k, a in kwargs}))
+
+    def do_method(self, target, name, args, kwargs):
+        m = self.mirror
+        return m.enc(getattr(m.dec(target), name)(*[m.dec(a) for a in args], **{k: m.dec(a) for k, a in kwargs}))
+
+    def do_op(self, name, *args):
+        m = self.mirror
+        return m.enc(OPERATORS[name](*[m.dec(a) for a in args]))
+
+    def do_plain(self, target):
+        return self.mirror.plain(self.mirror.dec(target))
+
+    def do_exit(self, target, error):
+        m = self.mirror
+        v = m.dec(target)
+        if error is None:
+            return bool(type(v).__exit__(v, None, None, None))
+        e = m.dec(error)
+        return bool(type(v).__exit__(v, type(e), e, None))
+
+    def do_aexit(self, target, error):
+        m = self.mirror
+        v = m.dec(target)
+        if error is None:
+            return m.enc(type(v).__aexit__(v, None, None, None))
+        e = m.dec(error)
+        return m.enc(type(v).__aexit__(v, type(e), e, None))
+
+    def do_await(self, target):
+        import asyncio
+
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+        v = self.mirror.dec(target)
+
+        async def wait():
+            return await v
+
+        return self.mirror.enc(self.loop.run_until_complete(wait()))
+
+    def do_resolve(self, text):
+        return self.mirror.enc(self.find(text)[-1])
+
+    def find(self, text):
+        """The object that "package.module:a.b" or "package.module.a.b" names, with its owner and last name."""
+        module, _, rest = text.partition(":")
+        parts = rest.split(".") if rest else []
+        if not parts:
+            names = module.split(".")
+            for n in range(len(names) - 1 or 1, 0, -1):
+                try:
+                    __import__(".".join(names[:n]))
+                    break
+                except ModuleNotFoundError as e:
+                    if n == 1 or not e.name or not ".".join(names[:n]).startswith(e.name):
+                        raise
+            module, parts = ".".join(names[:n]), names[n:]
+        __import__(module)
+        owner, name, v = None, "", sys.modules[module]
+        for name in parts:
+            owner, v = v, getattr(v, name)
+        return owner, name, v
+
+    def do_patch(self, text, value, returns):
+        owner, name, old = self.find(text)
+        if owner is None:
+            raise ValueError("a module cannot be replaced")
+        new = self.mirror.dec(value)
+        if returns:
+            given = new
+
+            def new(*args, **kwargs):
+                return given
+
+        own = name in getattr(owner, "__dict__", {})
+        setattr(owner, name, new)
+        n = len(self.patches)
+        self.patches[n] = (owner, name, old, own)
+        return n
+
+    def do_unpatch(self, n):
+        owner, name, old, own = self.patches.pop(n)
+        if own:
+            setattr(owner, name, old)
+        else:
+            delattr(owner, name)
+        return None
+
+    def do_run(self, argv, stdin, limit):
+        import subprocess
+        import tempfile
+
+        m = self.mirror
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            p = subprocess.run(m.dec(argv), input=m.dec(stdin), stdout=out, stderr=err, cwd=self.base, timeout=limit)
+            out.seek(0)
+            err.seek(0)
+            return m.enc((p.returncode, out.read(1 << 20), err.read(1 << 20)))
+
+
+class Shown(BaseException):
+    """The pushed code did not load; nothing sealed has been sent yet."""
+
+
+def _copy(name):
+    def f(v):
+        import copy
+
+        return getattr(copy, name)(v)
+
+    return f
+
+
+def _operators():
+    import _operator as o
+
+    table = {"__%s__" % n: getattr(o, n if hasattr(o, n) else n + "_") for n in
+             "add sub mul matmul truediv floordiv mod pow lshift rshift and xor or iadd isub imul imatmul itruediv ifloordiv "
+             "imod ipow ilshift irshift iand ixor ior neg pos abs invert getitem setitem delitem contains index".split()}
+    for n, f in (("len", len), ("iter", iter), ("next", next), ("reversed", reversed), ("divmod", divmod), ("int", int),
+                 ("float", float), ("complex", complex), ("bytes", bytes), ("round", round), ("str", str), ("repr", repr),
+                 ("format", format), ("dir", dir), ("copy", _copy("copy")), ("deepcopy", _copy("deepcopy"))):
+        table["__%s__" % n] = f
+    for n in ("trunc", "floor", "ceil", "enter", "aenter", "aiter", "anext", "fspath"):
+        table["__%s__" % n] = _special("__%s__" % n)
+    return table
+
+
+def _special(name):
+    return lambda v: getattr(type(v), name)(v)
+
+
+OPERATORS = _operators()
+
+if __name__ == "__main__":
+    posix.set_inheritable(REQUESTS, False)
+    posix.set_inheritable(REPLIES, False)
+    Driver(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "").serve()
