@@ -1,0 +1,89 @@
+package finding
+
+import "slices"
+
+// The closed list of codes. The comment names the Args that a code's words use,
+// beside Ref, Commit, Path and Items; all are optional. Wherever a command is
+// suggested, "topic" is the name below refs/heads/oracle-change/ and "rev" what a
+// maintainer approves.
+const (
+	// Protected paths and their approvals.
+	ProtectedChangeUnapproved Code = "protected-change-unapproved" // Path or Items: files, meanings; topic, rev
+	HistoryUnapproved         Code = "history-unapproved"          // Items: commits to drop; topic
+	ThresholdShort            Code = "threshold-short"             // have, need, rev
+	ApprovalStale             Code = "approval-stale"              // approval, rev
+	ApprovalUsed              Code = "approval-used"               // approval, rev
+	ApprovalHeld              Code = "approval-held"               // approval
+	ApprovalExpired           Code = "approval-expired"            // approval, expires, rev
+	ApprovalNotYetValid       Code = "approval-not-yet-valid"      // approval, issued
+	ApprovalBeforeRecord      Code = "approval-before-record"      // approval, rev: issued before the record began
+	ApprovalWithdrawn         Code = "approval-withdrawn"          // approval, rev
+	ApprovalWrongRef          Code = "approval-wrong-ref"          // approval, other, rev
+	ApprovalWrongPaths        Code = "approval-wrong-paths"        // approval, rev
+	ApprovalWrongRepo         Code = "approval-wrong-repo"         // approval, other, rev
+	ApprovalMalformed         Code = "approval-malformed"          // detail
+	ApprovalBadSignature      Code = "approval-bad-signature"      // approval, detail
+	ApprovalUnknownSigner     Code = "approval-unknown-signer"     // approval, key
+	ApprovalRevokedKey        Code = "approval-revoked-key"        // approval, key
+	ApprovalKeyNotValid       Code = "approval-key-not-valid"      // approval, key, person
+	ApprovalAuthor            Code = "approval-author"             // approval, person
+	ReasonDiffers             Code = "reason-differs"              // shown, signed
+	SpecMoved                 Code = "spec-moved"                  // oracles and harness in one push
+	OracleChangePending       Code = "oracle-change-pending"       // Path or Items; topic, rev
+	OracleChangeApproved      Code = "oracle-change-approved"      // approval, person, reason
+
+	// Trees and objects.
+	ForbiddenPath   Code = "forbidden-path"    // Path, Commit or Items
+	AliasPath       Code = "alias-path"        // Path, Commit, target
+	MalformedTree   Code = "malformed-tree"    // Commit, detail
+	MalformedCommit Code = "malformed-commit"  // Commit, detail
+	BranchNotCommit Code = "branch-not-commit" // object, type
+	ObjectFormat    Code = "object-format"     // format
+	ShallowPush     Code = "shallow-push"
+
+	// Refs.
+	RefRefused          Code = "ref-refused" // not a ref name
+	ProtectedRefDeleted Code = "protected-ref-deleted"
+	ReplaceRef          Code = "replace-ref"
+	OracleRefRefused    Code = "oracle-ref-refused"
+	OracleRefJunk       Code = "oracle-ref-junk" // detail
+	OracleRefExists     Code = "oracle-ref-exists"
+	OracleRefKept       Code = "oracle-ref-kept" // expires
+	GateRef             Code = "gate-ref"
+	RefMoved            Code = "ref-moved"        // actual, expected
+	RefMovedBehind      Code = "ref-moved-behind" // good, actual
+	RefNotAdopted       Code = "ref-not-adopted"
+	ReplayedOldMove     Code = "replayed-old-move" // old
+
+	// The gate itself.
+	ConfigFault        Code = "config-fault" // Items: faults
+	RepositoryMismatch Code = "repository-mismatch"
+	PushMalformed      Code = "push-malformed" // detail
+	LimitExceeded      Code = "limit-exceeded" // what, limit
+	RecordFailed       Code = "record-failed"  // detail
+	InternalError      Code = "internal-error" // detail
+
+	// Told with accepted pushes.
+	TopicBackground  Code = "topic-background"  // target
+	ApprovalRecorded Code = "approval-recorded" // approval, other (the ref it is for), person, expires
+	ApprovalDeleted  Code = "approval-deleted"
+	UnjudgedPassed   Code = "unjudged-passed" // mode
+	ModeWarn         Code = "mode-warn"
+	ModeRecord       Code = "mode-record"
+	Accepted         Code = "accepted" // detail
+)
+
+var codes = []Code{
+	ProtectedChangeUnapproved, HistoryUnapproved, ThresholdShort, ApprovalStale, ApprovalUsed, ApprovalHeld,
+	ApprovalExpired, ApprovalNotYetValid, ApprovalBeforeRecord, ApprovalWithdrawn, ApprovalWrongRef,
+	ApprovalWrongPaths, ApprovalWrongRepo, ApprovalMalformed, ApprovalBadSignature, ApprovalUnknownSigner,
+	ApprovalRevokedKey, ApprovalKeyNotValid, ApprovalAuthor, ReasonDiffers, SpecMoved, OracleChangePending,
+	OracleChangeApproved, ForbiddenPath, AliasPath, MalformedTree, MalformedCommit, BranchNotCommit, ObjectFormat,
+	ShallowPush, RefRefused, ProtectedRefDeleted, ReplaceRef, OracleRefRefused, OracleRefJunk, OracleRefExists,
+	OracleRefKept, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, ConfigFault,
+	RepositoryMismatch, PushMalformed, LimitExceeded, RecordFailed, InternalError, TopicBackground,
+	ApprovalRecorded, ApprovalDeleted, UnjudgedPassed, ModeWarn, ModeRecord, Accepted,
+}
+
+// Codes is the closed list.
+func Codes() []Code { return slices.Clone(codes) }
