@@ -10,7 +10,12 @@
 // reads ours; everything behind them is additional.
 package packet
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/sealgate/sealgate/policy"
+)
 
 // Schema is the value of a packet's first field.
 const Schema = "merge-packet-v1"
@@ -43,11 +48,12 @@ const (
 	LaneFreezes    = "freezes"
 	LaneInvariants = "invariants"
 	LanePublic     = "public"
+	// LaneEnvironment is about properties and invariants whose passes disagreed,
+	// LaneOracles about protected files, LaneReplay about the replay as a whole.
+	LaneEnvironment = "environment"
+	LaneOracles     = "oracles"
+	LaneReplay      = "replay"
 )
-
-// SealedVisible is the id of the decision row about sealed material in what was
-// pushed. Rows with this id never reach a View, whatever their outcome.
-const SealedVisible = "sealed-visible"
 
 // Fixture is a row of the fixtures lane. Its fields are the seed format's.
 type Fixture struct {
@@ -139,6 +145,9 @@ type Row struct {
 	Outcome Outcome `json:"outcome"`
 	// Says is the public sentence, the decision table's own words.
 	Says string `json:"says"`
+	// Private rows are for maintainers only: those about sealed material in what
+	// was pushed. So is every row whose outcome is Unverified.
+	Private bool `json:"private,omitempty"`
 	// IDs are the properties, invariants, fixtures, freezes or tests the row is
 	// about. Which of them a pusher may see is for Public to say.
 	IDs []string `json:"ids,omitempty"`
@@ -239,4 +248,39 @@ type Record struct {
 	SealedVisible []string `json:"sealed_visible,omitempty"`
 	// Notes are for maintainers.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// Decided turns what the decision table said into a record's outcome and rows;
+// the caller adds ids and shown output to the rows.
+func Decided(d policy.Decision) (Outcome, []Row) {
+	rows := make([]Row, 0, len(d.Fired))
+	for _, row := range d.Fired {
+		rows = append(rows, Row{
+			ID:      row.ID,
+			Lane:    row.Lane,
+			Outcome: outcomeOf(row.Outcome),
+			Says:    row.Says,
+			Private: !row.Public() || slices.Contains(row.When, policy.SealedVisible),
+		})
+	}
+	outcome := outcomeOf(d.Outcome)
+	if outcome == Unverified {
+		outcome = Inspect
+	}
+	return outcome, rows
+}
+
+func outcomeOf(o policy.Outcome) Outcome {
+	switch o {
+	case policy.Block:
+		return Blocked
+	case policy.Unverified:
+		return Unverified
+	case policy.Inspect:
+		return Inspect
+	case policy.Eligible:
+		return Eligible
+	default:
+		return Undecided
+	}
 }

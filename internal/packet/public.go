@@ -104,7 +104,7 @@ func Public(p Packet, d Disclosure) View {
 	return v
 }
 
-func (r Row) hidden() bool { return r.ID == SealedVisible || r.Outcome == Unverified }
+func (r Row) hidden() bool { return r.Private || r.Outcome == Unverified }
 
 func showsInspect(rows []Row) bool {
 	return slices.ContainsFunc(rows, func(r Row) bool { return !r.hidden() && r.Outcome == Inspect })
@@ -119,45 +119,57 @@ func (v *View) add(row ViewRow) {
 	}
 }
 
-// names are the ids that may be shown, by who may see them. An id that is in
-// neither set is never shown, whatever a row says.
-type names struct{ open, sealed map[string]bool }
+// names are the ids that may be shown, by lane: open to everybody, or sealed and
+// shown at ByID only. An id that is in neither is never shown, whatever a row
+// says; fixtures and sealed freezes are in neither.
+type names struct{ open, sealed map[string]map[string]bool }
 
 func namesOf(d document) names {
-	n := names{open: map[string]bool{}, sealed: map[string]bool{}}
-	for _, p := range d.Properties {
-		n.sealed[LaneProperties+"/"+p.ID] = true
-	}
+	n := names{open: map[string]map[string]bool{}, sealed: map[string]map[string]bool{}}
 	for _, v := range d.Invariants {
+		set := n.sealed
 		if v.Source == SourcePublic {
-			n.open[LaneInvariants+"/"+v.ID] = true
-			continue
+			set = n.open
 		}
-		n.sealed[LaneInvariants+"/"+v.ID] = true
+		put(set, LaneInvariants, v.ID)
+		put(set, LaneEnvironment, v.ID)
+	}
+	for _, p := range d.Properties {
+		put(n.sealed, LaneProperties, p.ID)
+		put(n.sealed, LaneEnvironment, p.ID)
+		delete(n.open[LaneEnvironment], p.ID)
 	}
 	for _, f := range d.Freezes {
 		if f.Source == SourcePublic {
-			n.open[LaneFreezes+"/"+f.TestID] = true
+			put(n.open, LaneFreezes, f.TestID)
 		}
 	}
 	return n
 }
 
+func put(sets map[string]map[string]bool, lane, id string) {
+	if sets[lane] == nil {
+		sets[lane] = map[string]bool{}
+	}
+	sets[lane][id] = true
+}
+
+// readable says whether everybody can read what the lane is about.
+func readable(lane string) bool {
+	return lane == LanePublic || lane == LaneOracles || lane == LaneReplay
+}
+
 func (n names) view(row Row, d Disclosure) ViewRow {
-	open := row.Lane == LanePublic || row.Shown != ""
+	open := readable(row.Lane) || row.Shown != ""
 	var ids []string
 	for _, id := range row.IDs {
-		key := row.Lane + "/" + id
 		switch {
-		case row.Lane == LanePublic, n.open[key]:
+		case readable(row.Lane), n.open[row.Lane][id]:
 			open = true
 			ids = append(ids, id)
-		case d == ByID && n.sealed[key]:
+		case d == ByID && n.sealed[row.Lane][id]:
 			ids = append(ids, id)
 		}
-	}
-	if len(row.IDs) == 0 && row.Lane != LaneFixtures && row.Lane != LaneProperties && row.Lane != LaneFreezes && row.Lane != LaneInvariants {
-		open = true
 	}
 	if !open && d != ByLane && d != ByID {
 		return ViewRow{Says: refusalFor(row)}
