@@ -1,0 +1,101 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const testKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGH2kBhSOy6yDfG9JoKiSUWWRnWHVB1hRWSHEXzzJrfz"
+
+const goodHookd = `version: 1
+data: /var/lib/sealgate/hookd
+listen: [unix:/run/sealgate/hookd.sock, tcp:127.0.0.1:7022]
+host_key: /etc/sealgate/hookd_host_ed25519
+clients:
+  - {key: "` + testKey + ` gate@git", role: gate, repositories: [3f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21]}
+sandbox:
+  uids: {first: 1879048192, count: 64}
+repositories:
+  - id: 3f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21
+    name: shop
+    seal: /seals/shop
+    seals: {refs/heads/release/**: /seals/release}
+`
+
+func loadHookd(t *testing.T, data string) (Hookd, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "hookd.yaml")
+	if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return LoadHookd(file)
+}
+
+func TestHookdDefaults(t *testing.T) {
+	h, err := loadHookd(t, goodHookd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Limits{Call: 10 * time.Second, Property: time.Minute, Lane: 2 * time.Minute, Replay: 10 * time.Minute, Queue: 64,
+		Memory: 512 << 20, Tmp: 64 << 20, Processes: 64}
+	if h.Limits != want || h.Workers != 2 || h.Parked != 16 || h.Sandbox != (Sandbox{First: 1879048192, Count: 64}) {
+		t.Errorf("%+v", h)
+	}
+	r, ok := h.Repository("shop")
+	if !ok || r.Python != "/usr/bin/python3" || r.Disclose != "lane" || strings.Join(r.Source, " ") != ". src" {
+		t.Errorf("%+v", r)
+	}
+	if r.SealFor("refs/heads/main") != "/seals/shop" || r.SealFor("refs/heads/release/1") != "/seals/release" || r.SealFor("refs/heads/release") != "/seals/shop" {
+		t.Errorf("seals by ref: %s, %s", r.SealFor("refs/heads/main"), r.SealFor("refs/heads/release/1"))
+	}
+	if h.Clients[0].Key != testKey || h.Listen[1] != (Listen{"tcp", "127.0.0.1:7022"}) {
+		t.Errorf("%+v %+v", h.Clients, h.Listen)
+	}
+}
+
+func TestHookdFaults(t *testing.T) {
+	for name, c := range map[string]struct{ old, with, want string }{
+		"address":            {"tcp:127.0.0.1:7022", "7022", "hookd.yaml:3: listen[1]: is a number"},
+		"address form":       {"tcp:127.0.0.1:7022", "http:x", `listen[1]: "http:x" is neither`},
+		"address twice":      {"tcp:127.0.0.1:7022", "unix:/run/sealgate/hookd.sock", "listen[1]: \"unix:/run/sealgate/hookd.sock\" stands in line 3 already"},
+		"role":               {"role: gate", "role: root", `clients[0].role: is "root"`},
+		"role missing":       {"role: gate, ", "", "clients[0].role: is missing"},
+		"key":                {testKey, "ssh-ed25519 AAAA", "clients[0].key: is no public key"},
+		"key of other type":  {"ssh-ed25519 AAAAC3", "ssh-rsa AAAAC3", "clients[0].key: is no public key"},
+		"foreign repository": {"repositories: [3f0c", "repositories: [4f0c", "is none of the repositories"},
+		"no repositories":    {", repositories: [3f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21]", "", "clients[0].repositories: is missing"},
+		"admin with list":    {"role: gate", "role: admin", "an admin has all repositories"},
+		"uids and switch":    {"uids: {first: 1879048192, count: 64}", "uids: {first: 1879048192, count: 64}\n  development: true", "hookd.yaml:9: sandbox.development: stands beside uids"},
+		"low uid":            {"first: 1879048192", "first: 0", "sandbox.uids.first: 0 is out of range"},
+		"id":                 {"- id: 3f0c6d0e", "- id: 3F0c6d0e", "repositories[0].id:"},
+		"name":               {"name: shop", "name: --shop", "repositories[0].name:"},
+		"seal":               {"seal: /seals/shop", "seal: shop", "repositories[0].seal:"},
+		"pattern":            {"refs/heads/release/**", "release", "repositories[0].seals.release:"},
+		"source":             {"name: shop", "name: shop\n    source: [../x]", "repositories[0].source[0]:"},
+		"disclose":           {"name: shop", "name: shop\n    disclose: all", "repositories[0].disclose:"},
+		"limits order":       {"sandbox:", "limits: {call: 5m}\nsandbox:", "hookd.yaml:7: limits: call 5m0s"},
+		"no data":            {"data: /var/lib/sealgate/hookd\n", "", "data: is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := strings.Replace(goodHookd, c.old, c.with, 1)
+			if data == goodHookd {
+				t.Fatal("the sample has no such text")
+			}
+			_, err := loadHookd(t, data)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("fault %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestHookdRepositoriesAreUnique(t *testing.T) {
+	twice := goodHookd + "  - id: 3f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21\n    name: shop\n"
+	_, err := loadHookd(t, twice)
+	if err == nil || strings.Count(err.Error(), "already") != 2 {
+		t.Errorf("%v", err)
+	}
+}
