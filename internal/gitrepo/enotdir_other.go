@@ -1,0 +1,5 @@
+//go:build !unix
+
+package gitrepo
+
+func isNotDirectory(error) bool { return false }

@@ -1,0 +1,274 @@
+package gitrepo
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sealgate/sealgate/internal/proc"
+)
+
+// ID is a raw object id, SHA-1 ids padded with zeros; compact, because a first
+// push has many.
+type ID [32]byte
+
+// Node is a commit in a Graph, by its place.
+type Node int32
+
+// None is no node.
+const None Node = -1
+
+// Graph is what a walk found: the commits that its tips reach and its excluded
+// commits do not, and, as border, their parents outside.
+type Graph struct {
+	width   int // bytes of an id; 0 while nothing was read
+	nodes   []node
+	parents []Node
+	index   map[ID]Node
+}
+
+type node struct {
+	id, tree ID
+	first    int32 // in Graph.parents
+	count    int32
+	inside   bool
+}
+
+// maxRecord bounds one commit's line: ids of 15,000 parents.
+const maxRecord = 1 << 20
+
+// History asks git for the commits that tips reach and exclude do not; ids of
+// exclude that are not in the repository exclude nothing. All are full ids of
+// commits. Where commit clocks run backwards git can name a commit that an
+// excluded one reaches, never leave one out; ReachedBy settles such a case.
+// Each is called with every run of commits as it comes, so that the
+// caller can look at trees while git walks on; it may be nil.
+func (r *Repo) History(ctx context.Context, tips, exclude []string, each func(*Graph, []Node) error) (*Graph, error) {
+	g := &Graph{index: map[ID]Node{}}
+	if len(tips) == 0 {
+		return g, nil
+	}
+	spec := r.spec(nil, "log", "--no-patch", "--no-color", "--no-decorate", "--no-notes", "--no-mailmap", "--no-show-signature",
+		"-z", "--format=tformat:%H %T %P", "--ignore-missing", "--stdin")
+	spec.Stdin = strings.NewReader(revisions(tips, exclude))
+	child, err := proc.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.read(child.Stdout, each); err != nil {
+		child.Stop()
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	code, err := child.Wait()
+	if err != nil {
+		return nil, err
+	}
+	if code != 0 {
+		return nil, fmt.Errorf("read history: git log: exit status %d: %s", code, firstLines([]byte(child.Stderr())))
+	}
+	return g, nil
+}
+
+func revisions(tips, exclude []string) string {
+	var b strings.Builder
+	for _, id := range tips {
+		b.WriteString(id + "\n")
+	}
+	for _, id := range exclude {
+		b.WriteString("^" + id + "\n")
+	}
+	return b.String()
+}
+
+func (g *Graph) read(from io.Reader, each func(*Graph, []Node) error) error {
+	in := bufio.NewReaderSize(from, 64<<10)
+	var run []Node
+	flush := func() error {
+		if each == nil || len(run) == 0 {
+			return nil
+		}
+		err := each(g, run)
+		run = run[:0]
+		return err
+	}
+	for {
+		line, err := record(in)
+		if errors.Is(err, io.EOF) {
+			return flush()
+		}
+		if err != nil {
+			return err
+		}
+		n, err := g.add(line)
+		if err != nil {
+			return err
+		}
+		if run = append(run, n); len(run) == window {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// record reads to the next NUL; an end of input in the middle is an error.
+func record(in *bufio.Reader) ([]byte, error) {
+	line, err := in.ReadSlice(0)
+	if err == nil {
+		return line[:len(line)-1], nil
+	}
+	if errors.Is(err, io.EOF) {
+		if len(line) == 0 {
+			return nil, io.EOF
+		}
+		return nil, io.ErrUnexpectedEOF
+	}
+	long := append([]byte(nil), line...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		if len(long) > maxRecord {
+			return nil, fmt.Errorf("a commit's line is longer than %d bytes", maxRecord)
+		}
+		line, err = in.ReadSlice(0)
+		long = append(long, line...)
+	}
+	if err != nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return long[:len(long)-1], nil
+}
+
+// add takes "<commit> <tree> <parents…>".
+func (g *Graph) add(line []byte) (Node, error) {
+	text := strings.TrimSuffix(string(line), " ")
+	width := strings.IndexByte(text, ' ')
+	if width != 40 && width != 64 {
+		return None, fmt.Errorf("git answers %q", text)
+	}
+	if g.width == 0 {
+		g.width = width / 2
+	}
+	var ids []ID
+	for word := range strings.SplitSeq(text, " ") {
+		id, ok := g.parse(word)
+		if !ok {
+			return None, fmt.Errorf("git answers %q", text)
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) < 2 {
+		return None, fmt.Errorf("git answers %q", text)
+	}
+	n := g.place(ids[0])
+	if g.nodes[n].inside {
+		return None, fmt.Errorf("git names commit %q twice", text[:width])
+	}
+	first := len(g.parents)
+	for _, id := range ids[2:] {
+		g.parents = append(g.parents, g.place(id))
+	}
+	g.nodes[n] = node{id: ids[0], tree: ids[1], first: int32(first), count: int32(len(ids) - 2), inside: true}
+	return n, nil
+}
+
+func (g *Graph) parse(word string) (ID, bool) {
+	var id ID
+	if len(word) != 2*g.width {
+		return id, false
+	}
+	_, err := hex.Decode(id[:], []byte(word))
+	return id, err == nil
+}
+
+func (g *Graph) place(id ID) Node {
+	if n, ok := g.index[id]; ok {
+		return n
+	}
+	n := Node(len(g.nodes))
+	g.nodes = append(g.nodes, node{id: id})
+	g.index[id] = n
+	return n
+}
+
+// Len is the number of nodes, border included.
+func (g *Graph) Len() int { return len(g.nodes) }
+
+// Find answers the node of a full id; None where the graph does not have it.
+func (g *Graph) Find(id string) Node {
+	raw, ok := g.parse(id)
+	if !ok || g.width == 0 {
+		return None
+	}
+	if n, ok := g.index[raw]; ok {
+		return n
+	}
+	return None
+}
+
+// ID is the commit's id in hexadecimal.
+func (g *Graph) ID(n Node) string { return hex.EncodeToString(g.nodes[n].id[:g.width]) }
+
+// Tree is the id of the commit's tree; empty for the border.
+func (g *Graph) Tree(n Node) string {
+	if !g.nodes[n].inside {
+		return ""
+	}
+	return hex.EncodeToString(g.nodes[n].tree[:g.width])
+}
+
+// Inside says that the commit is one of those asked for, not the border.
+func (g *Graph) Inside(n Node) bool { return n >= 0 && g.nodes[n].inside }
+
+// Parents are the commit's parents in their order; the border has none.
+func (g *Graph) Parents(n Node) []Node {
+	at := g.nodes[n]
+	return g.parents[at.first : at.first+at.count]
+}
+
+// Set is a set of nodes of one graph.
+type Set []bool
+
+// Reach is what the nodes reach inside the graph, themselves included. None
+// among them is ignored.
+func (g *Graph) Reach(from ...Node) Set {
+	seen := make(Set, len(g.nodes))
+	var stack []Node
+	push := func(n Node) {
+		if g.Inside(n) && !seen[n] {
+			seen[n] = true
+			stack = append(stack, n)
+		}
+	}
+	for _, n := range from {
+		push(n)
+	}
+	for len(stack) > 0 {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, p := range g.Parents(n) {
+			push(p)
+		}
+	}
+	return seen
+}
+
+// Inner are all nodes inside, in the order git named them in.
+func (g *Graph) Inner() Set {
+	all := make(Set, len(g.nodes))
+	for n := range g.nodes {
+		all[n] = g.nodes[n].inside
+	}
+	return all
+}
+
+// Less is s without the nodes of t.
+func (s Set) Less(t Set) Set {
+	out := make(Set, len(s))
+	for n, on := range s {
+		out[n] = on && !t[n]
+	}
+	return out
+}

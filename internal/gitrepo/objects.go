@@ -1,0 +1,240 @@
+package gitrepo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/sealgate/sealgate/internal/proc"
+)
+
+// The types of objects, as git spells them.
+const (
+	Commit = "commit"
+	Tree   = "tree"
+	Blob   = "blob"
+	Tag    = "tag"
+)
+
+// Object is what git knows of an object. Its zero value is an object that is
+// not there.
+type Object struct {
+	ID   string
+	Type string
+	Size int64
+}
+
+// Missing says that a name led to no object.
+func (o Object) Missing() bool { return o.Type == "" }
+
+// ErrTooLarge says that an object is larger than the caller reads.
+var ErrTooLarge = errors.New("object is too large")
+
+// ErrMissing says that an object is not there.
+var ErrMissing = errors.New("object is missing")
+
+// window bounds the commands that are under way: their bytes fit into a pipe,
+// so that neither side waits for the other.
+const window = 256
+
+// batch is a cat-file child. Needs git 2.36.
+type batch struct {
+	child *proc.Process
+	out   *bufio.Reader
+	err   error // sticky
+}
+
+// Start starts the cat-file child ahead of the first request.
+func (r *Repo) Start(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, err := r.start(ctx)
+	return err
+}
+
+func (r *Repo) start(ctx context.Context) (*batch, error) {
+	if r.batch != nil {
+		return r.batch, r.batch.err
+	}
+	child, err := proc.Start(ctx, r.spec(nil, "cat-file", "--batch-command", "--buffer"))
+	if err != nil {
+		return nil, err
+	}
+	r.batch = &batch{child: child, out: bufio.NewReaderSize(child.Stdout, 64<<10)}
+	return r.batch, nil
+}
+
+func (b *batch) end() {
+	b.child.Stdin.Close()
+	if b.err != nil {
+		b.child.Stop()
+		return
+	}
+	b.child.Wait()
+}
+
+func (b *batch) fail(what, name string, err error) error {
+	if b.err == nil {
+		b.child.Stop()
+		b.err = fmt.Errorf("%s %q: %w", what, name, err)
+		if said := b.child.Stderr(); said != "" {
+			b.err = fmt.Errorf("%w: %s", b.err, firstLines([]byte(said)))
+		}
+	}
+	return b.err
+}
+
+// Info answers what each name (an id, a ref, "<id>^{commit}", …) leads to, in
+// order; the ones that lead nowhere are Missing.
+func (r *Repo) Info(ctx context.Context, names ...string) ([]Object, error) {
+	objects := make([]Object, len(names))
+	err := r.request(ctx, "info", names, func(i int, o Object, _ *bufio.Reader) error {
+		objects[i] = o
+		return nil
+	})
+	return objects, err
+}
+
+// Read answers an object and its bytes. ErrMissing and ErrTooLarge are told apart
+// from a git that failed.
+func (r *Repo) Read(ctx context.Context, name string, most int64) (Object, []byte, error) {
+	var (
+		object Object
+		data   []byte
+	)
+	err := r.ReadAll(ctx, []string{name}, most, func(_ int, o Object, d []byte) error {
+		object, data = o, bytes.Clone(d)
+		if o.Missing() {
+			return fmt.Errorf("read object %q: %w", name, ErrMissing)
+		}
+		if d == nil {
+			return fmt.Errorf("read object %q: %w: %d bytes, %d are read", name, ErrTooLarge, o.Size, most)
+		}
+		return nil
+	})
+	return object, data, err
+}
+
+// ReadAll calls each, in order, with every name's object and bytes; data is nil
+// where the object is missing or larger than most, and is gone when each
+// returns. Requests are pipelined. Each must not ask the Repo for more.
+func (r *Repo) ReadAll(ctx context.Context, names []string, most int64, each func(i int, o Object, data []byte) error) error {
+	var (
+		buf  []byte
+		fail error
+	)
+	err := r.request(ctx, "contents", names, func(i int, o Object, out *bufio.Reader) error {
+		var data []byte
+		if !o.Missing() {
+			var err error
+			if data, err = body(out, o, most, &buf); err != nil {
+				return err
+			}
+		}
+		if fail == nil {
+			fail = each(i, o, data)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return fail
+}
+
+// body reads an object's bytes and the line feed after it.
+func body(out *bufio.Reader, o Object, most int64, buf *[]byte) ([]byte, error) {
+	if o.Size > most {
+		if _, err := io.CopyN(io.Discard, out, o.Size+1); err != nil {
+			return nil, err
+		}
+		return nil, nil
+	}
+	if int64(cap(*buf)) < o.Size+1 {
+		*buf = make([]byte, o.Size+1)
+	}
+	data := (*buf)[:o.Size+1]
+	if _, err := io.ReadFull(out, data); err != nil {
+		return nil, err
+	}
+	if data[o.Size] != '\n' {
+		return nil, errors.New("git's answer is out of step")
+	}
+	return data[:o.Size:o.Size], nil
+}
+
+func (r *Repo) request(ctx context.Context, verb string, names []string, each func(int, Object, *bufio.Reader) error) error {
+	if len(names) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, err := r.start(ctx)
+	if err != nil {
+		return err
+	}
+	for lo := 0; lo < len(names); lo += window {
+		if err := b.round(verb, names, lo, min(lo+window, len(names)), each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) round(verb string, names []string, lo, hi int, each func(int, Object, *bufio.Reader) error) error {
+	var commands strings.Builder
+	for _, name := range names[lo:hi] {
+		if strings.ContainsAny(name, "\n\x00") || name == "" {
+			return fmt.Errorf("read object %q: no name that git can be asked for", name)
+		}
+		commands.WriteString(verb + " " + name + "\n")
+	}
+	commands.WriteString("flush\n")
+	if _, err := io.WriteString(b.child.Stdin, commands.String()); err != nil {
+		return b.fail("ask git for", names[lo], err)
+	}
+	for i := lo; i < hi; i++ {
+		o, err := b.header(names[i])
+		if err == nil {
+			err = each(i, o, b.out)
+		}
+		if err != nil {
+			return b.fail("read object", names[i], err)
+		}
+	}
+	return nil
+}
+
+// header reads "<id> <type> <size>", or "<name> missing".
+func (b *batch) header(name string) (Object, error) {
+	line, err := b.out.ReadSlice('\n')
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return Object{}, err
+	}
+	text := string(line[:len(line)-1])
+	if text == name+" missing" || text == name+" ambiguous" || strings.HasSuffix(text, " submodule") {
+		return Object{}, nil
+	}
+	fields := strings.Split(text, " ")
+	if len(fields) != 3 {
+		return Object{}, fmt.Errorf("git answers %q", text)
+	}
+	size, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil || size < 0 {
+		return Object{}, fmt.Errorf("git answers %q", text)
+	}
+	switch fields[1] {
+	case Commit, Tree, Blob, Tag:
+		return Object{ID: fields[0], Type: fields[1], Size: size}, nil
+	default:
+		return Object{}, fmt.Errorf("git answers %q", text)
+	}
+}

@@ -1,0 +1,156 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Ref is a ref as it stands in the repository.
+type Ref struct {
+	Name, ID string
+	// Symbolic is the name it stands for, or empty.
+	Symbolic string
+}
+
+// described is a name that git takes for what git-describe prints when no ref
+// has it: "x-g1a2b3c4" is then the object 1a2b3c4.
+var described = regexp.MustCompile(`-g[0-9a-f]{4,}$`)
+
+// Values answers the present value of each full ref name, as git resolves it;
+// empty where there is no such ref.
+func (r *Repo) Values(ctx context.Context, refs ...string) ([]string, error) {
+	values := make([]string, len(refs))
+	objects, err := r.Info(ctx, refs...)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range objects {
+		values[i] = o.ID
+		if o.Missing() || !described.MatchString(refs[i]) {
+			continue
+		}
+		if values[i], err = r.slowValue(ctx, refs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+func (r *Repo) slowValue(ctx context.Context, ref string) (string, error) {
+	list, err := r.List(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	for _, one := range list {
+		if one.Name == ref {
+			return one.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// List answers the refs that are one of names or below it ("refs/oracle").
+func (r *Repo) List(ctx context.Context, names ...string) ([]Ref, error) {
+	args := append([]string{"for-each-ref", "--format=%(objectname) %(refname) %(symref)", "--end-of-options"}, names...)
+	spec := r.spec(nil, args...)
+	spec.Limit = 64 << 20
+	got, err := r.output(ctx, spec, 0)
+	if err != nil {
+		return nil, err
+	}
+	var list []Ref
+	for line := range strings.Lines(string(got.Stdout)) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), " ")
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("list refs: git answers %q", line)
+		}
+		list = append(list, Ref{ID: fields[0], Name: fields[1], Symbolic: fields[2]})
+	}
+	return list, nil
+}
+
+// Symbolic answers, for the refs that are symbolic, the name that each resolves
+// to. Plain refs in files cost no child.
+func (r *Repo) Symbolic(ctx context.Context, refs ...string) (map[string]string, error) {
+	ask := refs
+	if r.plainFiles() {
+		ask = nil
+		for _, ref := range refs {
+			if r.maybeSymbolic(ref) {
+				ask = append(ask, ref)
+			}
+		}
+	}
+	if len(ask) == 0 {
+		return nil, nil
+	}
+	if len(ask) > window {
+		ask = []string{"refs"}
+	}
+	list, err := r.List(ctx, ask...)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, one := range list {
+		if one.Symbolic != "" {
+			names[one.Name] = one.Symbolic
+		}
+	}
+	return r.dangling(ctx, ask, names)
+}
+
+// dangling adds symbolic refs to branches that do not exist yet, which
+// for-each-ref does not list.
+func (r *Repo) dangling(ctx context.Context, ask []string, names map[string]string) (map[string]string, error) {
+	if !r.plainFiles() {
+		return names, nil
+	}
+	for _, ref := range ask {
+		if names[ref] != "" {
+			continue
+		}
+		got, err := r.output(ctx, r.spec(nil, "symbolic-ref", "-q", "--end-of-options", ref), 1)
+		if err != nil {
+			return nil, err
+		}
+		if target := strings.TrimSpace(string(got.Stdout)); target != "" {
+			names[ref] = target
+		}
+	}
+	return names, nil
+}
+
+// plainFiles says that each ref that may be symbolic is a file of its own in
+// the repository: no reftable, no linked worktree.
+func (r *Repo) plainFiles() bool {
+	for _, name := range []string{"reftable", "commondir"} {
+		if _, err := os.Lstat(filepath.Join(r.gitDir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
+}
+
+// maybeSymbolic is false only for a ref that is no file, or one with an id in it.
+func (r *Repo) maybeSymbolic(ref string) bool {
+	file := filepath.Join(r.gitDir, filepath.FromSlash(ref))
+	info, err := os.Lstat(file)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !isNotDirectory(err)
+	}
+	if info.IsDir() {
+		return false
+	}
+	if !info.Mode().IsRegular() {
+		return true
+	}
+	data, err := os.ReadFile(file)
+	return err != nil || len(data) < 40 || strings.Trim(string(data[:40]), "0123456789abcdef") != ""
+}
