@@ -1,0 +1,39 @@
+// Command hookd is the daemon on the replay host, and its admin's verbs.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	os.Exit(func() int { defer stop(); return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }())
+}
+
+// run is hookd without its process: everything that can be tested.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
+	return a.run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := group("hookd", "judge pushes by oracles that the pusher cannot see",
+		sealCommand(a), freezeCommand(a), packetCommand(a), policyCommand(a))
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fail(exitUsage, c.CommandPath()+" --help lists the flags", "%w", err)
+	})
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return a.report(root.ExecuteContext(ctx))
+}

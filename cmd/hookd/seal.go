@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sealgate/sealgate/internal/sealed"
+)
+
+// sealCommand is "hookd seal": an admin's work on a sealed tree.
+func sealCommand(a *app) *cobra.Command {
+	var ch choice
+	c := group("seal", "make, lock and check a sealed tree",
+		sealInit(a, &ch), sealNewProperty(a, &ch), sealAddFixture(a, &ch), sealTry(a, &ch), sealLock(a, &ch), sealVerify(a, &ch))
+	ch.sealFlags(c)
+	return c
+}
+
+func sealInit(a *app, ch *choice) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "make the skeleton of a sealed tree",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("seal init takes one directory, not %q", args)
+			}
+			if len(args) == 1 {
+				if ch.seal != "" || ch.repo != "" {
+					return usage("give DIR, --seal or --repo, not two of them")
+				}
+				ch.seal = args[0]
+			}
+			p, err := ch.resolve()
+			if err != nil {
+				return err
+			}
+			if err := sealed.Init(p.seal); err != nil {
+				return err
+			}
+			a.say("sealed tree made in %s", p.seal)
+			a.say("next: hookd seal new-property ID, hookd seal add-fixture ID FILE, hookd seal lock --parent COMMIT")
+			return nil
+		},
+	}
+}
+
+func sealNewProperty(a *app, ch *choice) *cobra.Command {
+	var fixtures []string
+	c := &cobra.Command{
+		Use:   "new-property ID",
+		Short: "add a property that fails until it is written",
+		Args:  exactly("ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := ch.resolve()
+			if err != nil {
+				return err
+			}
+			name, err := sealed.NewProperty(p.seal, args[0], fixtures)
+			if err != nil {
+				return sealFault(err)
+			}
+			a.say("property %s: write holds() in %s", args[0], filepath.Join(p.seal, name))
+			a.say("until then it refuses every change; run hookd seal lock when it is written")
+			return nil
+		},
+	}
+	c.Flags().StringSliceVar(&fixtures, "fixture", nil, "ask it about this fixture only (may be given again; default: all)")
+	return c
+}
+
+func sealAddFixture(a *app, ch *choice) *cobra.Command {
+	return &cobra.Command{
+		Use:   "add-fixture ID FILE|-",
+		Short: "copy a file, or standard input, into the tree as a fixture",
+		Args:  exactly("ID", "FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := ch.resolve()
+			if err != nil {
+				return err
+			}
+			in, err := a.input(args[1])
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			name, sum, err := sealed.AddFixture(p.seal, args[0], args[1], in)
+			if err != nil {
+				return sealFault(err)
+			}
+			a.say("fixture %s: %s, sha256 %s", args[0], name, sum)
+			return nil
+		},
+	}
+}
+
+func (a *app) input(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(a.stdin), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read fixture: %w", err)
+	}
+	return f, nil
+}
+
+func sealTry(a *app, ch *choice) *cobra.Command {
+	return &cobra.Command{
+		Use:   "try COMMIT",
+		Short: "judge one commit by the tree, and store nothing",
+		Args:  exactly("COMMIT"),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := ch.resolve()
+			if err != nil {
+				return err
+			}
+			if p.gitDir == "" {
+				return usage("which git repository? give --git-dir DIR")
+			}
+			id, err := commit(c.Context(), p.gitDir, args[0])
+			if err != nil {
+				return err
+			}
+			if a.try == nil {
+				return fail(exitNotJudged, "", "this build of hookd cannot replay")
+			}
+			if code := a.try(c.Context(), p.seal, p.gitDir, id, a.stdout); code != exitOK {
+				return errSilent{code}
+			}
+			return nil
+		},
+	}
+}
+
+func sealLock(a *app, ch *choice) *cobra.Command {
+	var parent string
+	c := &cobra.Command{
+		Use:   "lock",
+		Short: "bind the manifest to the files as they are now",
+		Args:  exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			p, err := ch.resolve()
+			if err != nil {
+				return err
+			}
+			id, err := lockParent(c.Context(), p, parent)
+			if err != nil {
+				return err
+			}
+			changed, err := sealed.Lock(p.seal, id)
+			if err != nil {
+				return sealFault(err)
+			}
+			for _, line := range changed {
+				a.say("  %s", line)
+			}
+			return a.verified(p.seal, "locked")
+		},
+	}
+	c.Flags().StringVar(&parent, "parent", "", "commit the tree is locked for (default: HEAD of --git-dir, else the one that is there)")
+	return c
+}
+
+// lockParent is the commit to lock for; empty keeps the one that is there.
+func lockParent(ctx context.Context, p place, rev string) (string, error) {
+	if rev != "" {
+		return commit(ctx, p.gitDir, rev)
+	}
+	if p.gitDir == "" {
+		return "", nil
+	}
+	id, err := commit(ctx, p.gitDir, "HEAD")
+	if err != nil {
+		return "", nil // an empty mirror: Lock says so where it needs a commit
+	}
+	return id, nil
+}
+
+func sealVerify(a *app, ch *choice) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "name everything that is wrong with the tree; exit 2 if anything is",
+		Args:  exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			p, err := ch.resolve()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.verifyJSON(p.seal)
+			}
+			return a.verified(p.seal, "ok")
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "write the result as JSON")
+	return c
+}
+
+// verified verifies a tree and sums it up.
+func (a *app) verified(dir, word string) error {
+	t, err := sealed.Verify(dir)
+	if err != nil {
+		return sealFault(err)
+	}
+	a.say("%s: %d properties, %d fixtures, %d invariant files, %d freezes; seal %s",
+		word, len(t.Properties), len(t.Fixtures), len(t.Oracles()), len(t.Freezes.Entries()), t.Digest[:12])
+	for _, w := range t.Warnings {
+		fmt.Fprintf(a.stderr, "hint: %s\n", w)
+	}
+	return nil
+}
+
+func (a *app) verifyJSON(dir string) error {
+	result := struct {
+		OK       bool          `json:"ok"`
+		Digest   string        `json:"seal_digest"`
+		Faults   sealed.Faults `json:"faults"`
+		Warnings []string      `json:"warnings"`
+	}{Faults: sealed.Faults{}, Warnings: []string{}}
+	t, err := sealed.Verify(dir)
+	switch {
+	case err == nil:
+		result.OK, result.Digest = true, t.Digest
+		result.Warnings = append(result.Warnings, t.Warnings...)
+	case !errors.As(err, &result.Faults):
+		return err
+	}
+	if err := a.json(result); err != nil {
+		return err
+	}
+	if !result.OK {
+		return errSilent{exitNotOK}
+	}
+	return nil
+}
+
+// sealFault gives faults of a tree their exit code and a next step.
+func sealFault(err error) error {
+	var faults sealed.Faults
+	if !errors.As(err, &faults) {
+		return err
+	}
+	return fail(exitNotOK, "mend these, then run hookd seal lock (its --parent fills the parent commit)", "%w", err)
+}
