@@ -1,0 +1,218 @@
+package message
+
+import (
+	"strings"
+	"time"
+
+	"github.com/sealgate/sealgate/internal/replay"
+	"github.com/sealgate/sealgate/policy"
+)
+
+const keepAndAsk = "no detail is shown on purpose; keep the work on a topic branch"
+
+// rowHints are next steps by the row's id in the decision table.
+var rowHints = map[string]string{
+	"fixture-changed":      "the sealed inventory needs a maintainer; your change may be fine",
+	"property-false":       keepAndAsk,
+	"property-not-run":     keepAndAsk,
+	"freeze-unpaid":        "a maintainer renews or removes the freeze, then push again",
+	"oracles-unapproved":   "a maintainer runs:  git oracle approve REV",
+	"invariant-failed":     "run:  git oracle run  to see it, or ask",
+	"invariant-not-run":    "run:  git oracle run  to see it, or ask",
+	"environment-coupling": "look for time zone, locale, paths, hash order or leftover files",
+	"report-disagrees":     "look for time zone, locale, paths, hash order or leftover files",
+	"public-red":           "mend the tests that failed, then push again",
+	"nothing-ran":          "the sealed tree needs a property with a fixture",
+}
+
+// verdictBlock is false where the pusher is told nothing.
+func verdictBlock(v RefVerdict) (block, bool) {
+	b := verdictWords(v)
+	switch v.Mode {
+	case policy.Record, policy.Off:
+		return b, v.Verdict.Outcome == replay.Recorded
+	case policy.Warn:
+		if b.kind == kindError {
+			b.kind = kindWarning
+			b.sentence += " (not enforced here)"
+		}
+	default:
+	}
+	return b, true
+}
+
+func verdictWords(v RefVerdict) block {
+	b := block{ref: v.Ref, decision: decisionID(v.Verdict.Decision)}
+	switch v.Verdict.Outcome {
+	case replay.Eligible:
+		b.kind = kindNote
+		b.sentence = "passed" + b.inBrackets() + ": eligible for human review"
+	case replay.Recorded:
+		b.kind = kindNote
+		b.sentence = "judged in the background; it counts when it reaches " + targetOf(v.Target)
+	case replay.Blocked:
+		b.sentence = sentenceOf(v.Verdict.Rows, "refused") + b.inBrackets()
+		b.rows, b.hints = rowLines(v.Verdict.Rows), hintsOf(v.Verdict.Rows)
+	case replay.Inspect:
+		b.sentence = "a person must look: " + sentenceOf(v.Verdict.Rows, "not everything is clear") + b.inBrackets()
+		b.rows = rowLines(v.Verdict.Rows)
+		b.hints = append(hintsOf(v.Verdict.Rows), "a maintainer may release it:  git oracle accept "+or(b.decision, "DECISION"))
+	case replay.Undecided:
+		b.sentence, b.hints = causeWords(v)
+		b.sentence = notJudged + b.sentence + b.inBrackets()
+	default:
+		b.sentence = notJudged + "the replay service gave an answer that this version does not know"
+		b.hints = []string{"the admin brings prereceive and hookd to one version"}
+	}
+	if v.Verdict.Unsealed {
+		b.rows = append(b.rows, "no sealed tree was read: hookd runs with its development switch")
+	}
+	return b
+}
+
+func (b block) inBrackets() string {
+	if b.decision == "" {
+		return ""
+	}
+	return " (decision " + b.decision + ")"
+}
+
+func targetOf(ref string) string {
+	if ref == "" {
+		return "a protected ref"
+	}
+	return Quote(ref)
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func sentenceOf(rows []replay.Row, other string) string {
+	if len(rows) == 0 || rows[0].Says == "" {
+		return other
+	}
+	return printable(rows[0].Says)
+}
+
+// rowLines lists the rows where there is more to say than the first one's words.
+func rowLines(rows []replay.Row) []string {
+	var out []string
+	for _, row := range rows {
+		if len(rows) > 1 || len(row.IDs) > 0 {
+			out = append(out, rowLine(row))
+		}
+	}
+	for _, row := range rows {
+		out = append(out, shownLines(row.Shown)...)
+	}
+	return out
+}
+
+func rowLine(row replay.Row) string {
+	line := printable(row.Says)
+	if row.Lane != "" {
+		line = Quote(row.Lane) + ": " + line
+	}
+	ids := make([]string, len(row.IDs))
+	for i, id := range row.IDs {
+		ids[i] = Quote(id)
+	}
+	if len(ids) == 0 {
+		return line
+	}
+	return line + ": " + strings.Join(capped(ids, maxItems), ", ")
+}
+
+// shownLines is output of the pushed code, each line marked as such.
+func shownLines(text string) []string {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	var out []string
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\r\n"), "\n") {
+		if len(out) > maxShown {
+			break
+		}
+		out = append(out, "| "+printable(strings.TrimRight(line, "\r")))
+	}
+	if len(out) > maxShown {
+		out[maxShown] = "| and more"
+	}
+	return out
+}
+
+func hintsOf(rows []replay.Row) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, row := range rows {
+		hint, ok := rowHints[row.ID]
+		switch {
+		case row.Shown != "":
+			hint = "mend what the output shows; no check had begun when it was printed"
+		case !ok:
+			hint = keepAndAsk
+		}
+		if !seen[hint] {
+			seen[hint] = true
+			out = append(out, hint)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, keepAndAsk)
+	}
+	return out
+}
+
+func causeWords(v RefVerdict) (sentence string, hints []string) {
+	again := []string{pushAgain}
+	switch v.Verdict.Cause {
+	case replay.Unreachable:
+		return "the replay service did not answer" + within(v.Timing.Connect) + "; nothing moved", again
+	case replay.Refused:
+		return "the replay service and this server do not know each other", []string{"the admin compares keys and repository ids in gate.yaml and hookd.yaml"}
+	case replay.Protocol:
+		return "the replay service did not speak this version's protocol", []string{"the admin brings prereceive and hookd to one version"}
+	case replay.StillRunning:
+		return "still replaying" + after(v.Timing.Wait) + "; it goes on without you", []string{"push again: the same push finds the verdict"}
+	case replay.Busy:
+		return "the replay service has a full queue", []string{"push again in some minutes"}
+	case replay.Broken:
+		return "the replay failed for a reason of its own, not of your change", again
+	case replay.NothingRan:
+		return "no sealed check ran", []string{"the sealed tree needs a property with a fixture"}
+	case replay.SealInvalid:
+		return "the sealed tree has faults", []string{"a maintainer runs:  hookd seal verify"}
+	case replay.TreeRefused:
+		return "the pushed tree is too large or has names that cannot be", []string{"look for huge or oddly named files in the push"}
+	case replay.Interrupted:
+		return "the push was interrupted; nothing moved", []string{"push again"}
+	default:
+		return "the replay service gave no reason that this version knows", again
+	}
+}
+
+func within(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return " in " + spell(d)
+}
+
+func after(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return " after " + spell(d)
+}
+
+// spell writes a duration as "2 s" or "500 ms".
+func spell(d time.Duration) string {
+	if d < time.Second {
+		return count(int(d.Milliseconds()), "ms")
+	}
+	return count(int(d.Round(time.Second).Seconds()), "s")
+}

@@ -1,0 +1,435 @@
+package message
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/sealgate/sealgate/internal/finding"
+)
+
+// wording is what a code reads as. In both parts {name} stands for a fact: see
+// facts.
+type wording struct {
+	say   string
+	hints []string
+	// quiet codes are notes by nature; the others say that something is wrong.
+	quiet bool
+}
+
+const (
+	propose      = "propose it:  git push origin HEAD:refs/heads/oracle-change/{topic}"
+	thenApprove  = "a maintainer then runs:  git oracle approve {rev}"
+	approveAgain = "a maintainer approves it again:  git oracle approve {rev}"
+	notJudged    = "not judged: "
+	pushAgain    = "push again; if it stays so, tell the contact below"
+)
+
+var wordings = map[finding.Code]wording{
+	finding.ProtectedChangeUnapproved: {
+		say:   "{what} changed, and no maintainer has approved it",
+		hints: []string{propose, thenApprove},
+	},
+	finding.HistoryUnapproved: {
+		say:   "{commits} on the way {have-states} that nobody approved",
+		hints: []string{"drop what they change in protected files, or", propose},
+	},
+	finding.ThresholdShort: {
+		say:   "{have} of {need} maintainers have approved this change",
+		hints: []string{"another maintainer runs:  git oracle approve {rev}"},
+	},
+	finding.ApprovalStale: {
+		say:   "the approval is stale: another oracle change has landed since",
+		hints: []string{approveAgain},
+	},
+	finding.ApprovalUsed: {
+		say:   "approval {approval} was used before, and each counts once",
+		hints: []string{approveAgain},
+	},
+	finding.ApprovalHeld: {
+		say:   "approval {approval} is in use by another push that is under way",
+		hints: []string{"wait for that push, or push again in ten minutes"},
+	},
+	finding.ApprovalExpired: {
+		say:   "approval {approval} expired at {expires}",
+		hints: []string{approveAgain},
+	},
+	finding.ApprovalNotYetValid: {
+		say:   "approval {approval} is dated {issued}, which is in the future here",
+		hints: []string{"compare the signer's clock with this server's, then push again"},
+	},
+	finding.ApprovalBeforeRecord: {
+		say:   "approval {approval} is older than this server's record of used approvals",
+		hints: []string{approveAgain},
+	},
+	finding.ApprovalWithdrawn: {
+		say:   "approval {approval} was withdrawn by a maintainer",
+		hints: []string{approveAgain},
+	},
+	finding.ApprovalWrongRef: {
+		say:   "approval {approval} is for {other}, not for this ref",
+		hints: []string{"a maintainer runs:  git oracle approve --for {ref} {rev}"},
+	},
+	finding.ApprovalWrongPaths: {
+		say:   "approval {approval} was signed for another list of protected paths",
+		hints: []string{"a maintainer approves it again:  git oracle approve {rev}"},
+	},
+	finding.ApprovalWrongRepo: {
+		say:   "approval {approval} is for another repository, {other}",
+		hints: []string{"a maintainer approves it in this one:  git oracle approve {rev}"},
+	},
+	finding.ApprovalMalformed: {
+		say:   "an approval in this push cannot be read: {detail}",
+		hints: []string{"a maintainer makes a new one:  git oracle approve {rev}"},
+	},
+	finding.ApprovalBadSignature: {
+		say:   "the signature of approval {approval} does not verify: {detail}",
+		hints: []string{"a maintainer makes a new one:  git oracle approve {rev}"},
+	},
+	finding.ApprovalUnknownSigner: {
+		say:   "approval {approval} is signed by {key}, no maintainer's key here",
+		hints: []string{"a maintainer whose key the admin has listed must sign"},
+	},
+	finding.ApprovalRevokedKey: {
+		say:   "approval {approval} is signed by {key}, which is revoked",
+		hints: []string{"a maintainer signs with another key:  git oracle approve {rev}"},
+	},
+	finding.ApprovalKeyNotValid: {
+		say:   "approval {approval} is signed by {key}, which is not valid now",
+		hints: []string{"a maintainer signs with another key:  git oracle approve {rev}"},
+	},
+	finding.ApprovalAuthor: {
+		say:   "{person} wrote this change and may not approve it",
+		hints: []string{"another maintainer runs:  git oracle approve {rev}"},
+	},
+	finding.ReasonDiffers: {
+		say:   "the message gives a reason that is not the signed one; both are recorded",
+		hints: []string{"shown:  {shown}", "signed: {signed}"},
+		quiet: true,
+	},
+	finding.SpecMoved: {
+		say:   "this push changes oracles and the harness together: the spec moved",
+		hints: []string{"reviewers should read both"},
+		quiet: true,
+	},
+	finding.OracleChangePending: {
+		say:   "{what} changed; it lands once a maintainer has approved it",
+		hints: []string{"a maintainer runs:  git oracle approve {rev}"},
+		quiet: true,
+	},
+	finding.OracleChangeApproved: {
+		say:   "the oracle change is approved by {person}: {reason}",
+		quiet: true,
+	},
+	finding.ForbiddenPath: {
+		say:   "{what} may not be in this repository",
+		hints: []string{"take it out of every commit of the push, then push again"},
+	},
+	finding.AliasPath: {
+		say:   "{path} is another spelling of the gated path {target}",
+		hints: []string{"rename it: on some systems it would take that path's place"},
+	},
+	finding.MalformedTree: {
+		say:   "{commit} has a tree that git would not write: {detail}",
+		hints: []string{"git fsck --strict shows it; make the commit again with git itself"},
+	},
+	finding.MalformedCommit: {
+		say:   "{commit} is a commit that git would not write: {detail}",
+		hints: []string{"git fsck --strict shows it; make the commit again with git itself"},
+	},
+	finding.BranchNotCommit: {
+		say:   "a branch must point to a commit, and {object} is a {type}",
+		hints: []string{"push a commit to it"},
+	},
+	finding.ObjectFormat: {
+		say:   notJudged + "this version cannot read {format} repositories",
+		hints: []string{"the admin updates Sealgate, or takes the repository out of gate.yaml"},
+	},
+	finding.ShallowPush: {
+		say:   notJudged + "a push from a shallow clone hides its history",
+		hints: []string{"run:  git fetch --unshallow  and push again"},
+	},
+	finding.RefRefused: {
+		say:   "not a ref name that can be judged",
+		hints: []string{"push to a branch below refs/heads/"},
+	},
+	finding.ProtectedRefDeleted: {
+		say:   "a protected ref cannot be deleted by a push",
+		hints: []string{"in place of git push --mirror use:  git push --all"},
+	},
+	finding.ReplaceRef: {
+		say:   "refs below refs/replace/ change what others read, and are refused",
+		hints: []string{"push branches and tags by name:  git push origin --all"},
+	},
+	finding.OracleRefRefused: {
+		say:   "below refs/oracle/ only signed approvals and withdrawals are taken",
+		hints: []string{"a maintainer pushes one with:  git oracle approve {rev}"},
+	},
+	finding.OracleRefJunk: {
+		say:   "this is no approval that counts here: {detail}",
+		hints: []string{"a maintainer makes one with:  git oracle approve {rev}"},
+	},
+	finding.OracleRefExists: {
+		say:   "this approval is here already and is never overwritten",
+		hints: []string{"nothing to do: push the change that it approves"},
+	},
+	finding.OracleRefKept: {
+		say:   "an approval is deleted only after it expired ({expires})",
+		hints: []string{"a maintainer takes it back with:  git oracle withdraw {approval}"},
+	},
+	finding.GateRef: {
+		say:   "refs/oracle/gate is written by the admin's installer only",
+		hints: []string{"leave it out of the push"},
+	},
+	finding.RefMoved: {
+		say:   "the ref moved while this push was on its way; nothing was changed",
+		hints: []string{"fetch, merge or rebase, and push again"},
+	},
+	finding.RefMovedBehind: {
+		say:   "the ref was moved to {actual} without the gate; judged from {good}",
+		hints: []string{"if that move was meant, the admin runs:  prereceive adopt {ref}"},
+		quiet: true,
+	},
+	finding.RefNotAdopted: {
+		say:   notJudged + "the ref is protected now, and nobody has adopted its tip",
+		hints: []string{"the admin runs:  prereceive adopt {ref}"},
+	},
+	finding.ReplayedOldMove: {
+		say:   "{old} was left more than once in the last ten minutes; not back to it",
+		hints: []string{"wait ten minutes and push again"},
+	},
+	finding.ConfigFault: {
+		say:   notJudged + "the gate of this repository has a fault in its configuration",
+		hints: []string{"the admin runs:  prereceive check-config"},
+	},
+	finding.RepositoryMismatch: {
+		say:   notJudged + "this is not the repository that the gate was set up for",
+		hints: []string{"the admin compares path and id in gate.yaml with this repository"},
+	},
+	finding.PushMalformed: {
+		say:   notJudged + "the server sent what is no list of ref updates: {detail}",
+		hints: []string{pushAgain},
+	},
+	finding.LimitExceeded: {
+		say:   notJudged + "{limited} over the limit of {limit}",
+		hints: []string{"push less at a time, in several pushes"},
+	},
+	finding.RecordFailed: {
+		say:   notJudged + "the move could not be recorded: {detail}",
+		hints: []string{pushAgain},
+	},
+	finding.InternalError: {
+		say:   notJudged + "the gate failed: {detail}",
+		hints: []string{pushAgain},
+	},
+	finding.TopicBackground: {
+		say:   "judged in the background; it counts when it reaches {target}",
+		quiet: true,
+	},
+	finding.ApprovalRecorded: {
+		say:   "approval {approval} by {person} is here, for {other}, until {expires}",
+		quiet: true,
+	},
+	finding.ApprovalDeleted: {
+		say:   "the expired approval is deleted",
+		quiet: true,
+	},
+	finding.UnjudgedPassed: {
+		say:   "accepted without being judged: the gate is in mode {mode} here",
+		quiet: true,
+	},
+	finding.ModeWarn: {
+		say:   "the gate only warns here: once enforced, this would be refused",
+		quiet: true,
+	},
+	finding.ModeRecord: {
+		say:   "the gate only records here; nothing is refused",
+		quiet: true,
+	},
+	finding.Accepted: {
+		say:   "accepted{detail?}",
+		quiet: true,
+	},
+}
+
+func findingBlock(f finding.Finding) block {
+	words, known := wordings[f.Code]
+	if !known {
+		return block{
+			kind: kindError, ref: f.Ref,
+			sentence: "refused by a rule that this version has no words for (" + Quote(string(f.Code)) + ")",
+			hints:    []string{"the admin updates prereceive, or reads its log"},
+		}
+	}
+	facts := facts{f}
+	b := block{
+		kind: kindOf(f.Severity), ref: f.Ref, sentence: facts.fill(words.say),
+		rows: facts.rows(), decision: decisionID(f.Args["decision"]),
+	}
+	for _, hint := range words.hints {
+		b.hints = append(b.hints, facts.fill(hint))
+	}
+	if b.decision != "" {
+		b.sentence += " (decision " + b.decision + ")"
+	}
+	if b.kind == kindWarning && !words.quiet {
+		b.sentence += " (not enforced here)"
+	}
+	return b
+}
+
+func kindOf(s finding.Severity) kind {
+	switch s {
+	case finding.Warn:
+		return kindWarning
+	case finding.Note:
+		return kindNote
+	case finding.Refuse, finding.NotJudged:
+		return kindError
+	default:
+		return kindError
+	}
+}
+
+// decisionID is a decision as people are shown it; empty for none.
+func decisionID(id string) string {
+	if len(id) < 8 || strings.Trim(id, "0123456789abcdef") != "" {
+		return ""
+	}
+	return id[:8]
+}
+
+// facts fills a finding's facts into words. All are foreign, and quoted.
+type facts struct {
+	finding.Finding
+}
+
+func (f facts) fill(words string) string {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(words, "{")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		name, after, _ := strings.Cut(rest, "}")
+		b.WriteString(f.fact(name))
+		words = after
+	}
+}
+
+func (f facts) fact(name string) string {
+	switch name {
+	case "ref":
+		return shellWord(f.Ref)
+	case "path":
+		return f.place()
+	case "what":
+		return f.what()
+	case "commit":
+		return shortID(f.Commit, 10)
+	case "topic":
+		return f.topic()
+	case "rev":
+		return f.rev()
+	case "commits":
+		return plural(len(f.Items), "commit")
+	case "have-states":
+		if len(f.Items) == 1 {
+			return "has a state"
+		}
+		return "have states"
+	case "approval":
+		return shortID(f.Args[name], 8)
+	case "actual", "good", "old", "object":
+		return shortID(f.Args[name], 10)
+	case "limited":
+		return Quote(f.Args["what"])
+	case "detail?":
+		if f.Args["detail"] == "" {
+			return ""
+		}
+		return ": " + Quote(f.Args["detail"])
+	default:
+		if f.Args[name] == "" {
+			return "(not known)"
+		}
+		return Quote(f.Args[name])
+	}
+}
+
+// place is a path, with its line where there is one.
+func (f facts) place() string {
+	if f.Line > 0 {
+		return Quote(f.Path) + ":" + strconv.Itoa(f.Line)
+	}
+	return Quote(f.Path)
+}
+
+// what changed: one path by name, several by number.
+func (f facts) what() string {
+	switch {
+	case f.Path != "":
+		return f.place()
+	case len(f.Items) == 1:
+		return Quote(f.Items[0])
+	case len(f.Items) > 1:
+		return plural(len(f.Items), f.kind()+" file")
+	default:
+		return "a " + f.kind() + " file"
+	}
+}
+
+func (f facts) kind() string {
+	if f.Code == finding.ForbiddenPath {
+		return "forbidden"
+	}
+	return "protected"
+}
+
+// rows are the finding's list, unless the sentence says its only item already.
+func (f facts) rows() []string {
+	if f.Path == "" && len(f.Items) == 1 && strings.Contains(wordings[f.Code].say, "{what}") {
+		return nil
+	}
+	out := make([]string, len(f.Items))
+	for i, item := range f.Items {
+		out[i] = printable(item)
+	}
+	return capped(out, maxItems)
+}
+
+// topic is a name for a proposal: the gate's, or one made of the file's name.
+func (f facts) topic() string {
+	if t := f.Args["topic"]; t != "" {
+		return shellWord(t)
+	}
+	name := f.Path
+	if name == "" && len(f.Items) > 0 {
+		name = f.Items[0]
+	}
+	base := path.Base(name)
+	base, _, _ = strings.Cut(base, ".")
+	if base == "" || len(base) > 40 || strings.Trim(base, wordBytes) != "" || strings.Trim(base, "-_") == "" || base[0] == '-' {
+		return "change"
+	}
+	return base
+}
+
+func (f facts) rev() string {
+	if rev := f.Args["rev"]; rev != "" {
+		return shellWord(rev)
+	}
+	return "origin/oracle-change/" + f.topic()
+}
+
+const wordBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+// shellWord is a foreign string inside a command that somebody may copy: one
+// that a shell would read as anything but itself is not shown there.
+func shellWord(s string) string {
+	if s == "" || s[0] == '-' || len(s) > maxQuoted || strings.Trim(s, wordBytes+"/.@+:%,=") != "" {
+		return "<name>"
+	}
+	return s
+}
