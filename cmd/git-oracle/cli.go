@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sealgate/sealgate/policy"
+)
+
+// version is set by the build.
+var version = "development"
+
+// app is one run of the command.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	tty            *terminal
+	remote         string
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) exit {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, tty: userTerminal()}
+	defer a.tty.close()
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var known *problem
+	if err != nil && !errors.As(err, &known) && ctx.Err() != nil {
+		err = undecided("interrupted; nothing was signed after that", nil)
+	}
+	return report(stderr, err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "git oracle",
+		Short: "see, approve and check changes of the paths that a Sealgate gate protects",
+		Long: `git oracle works in any clone of a gated repository. What is protected, and
+where, it reads from refs/oracle/gate of the remote: that of the branch that is
+checked out, the only one, or origin; --remote names another.`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("%q is no verb of git oracle", args[0])
+			}
+			return usage("name a verb: status, approve, verify or version")
+		},
+		Args: cobra.ArbitraryArgs,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.AddCommand(a.statusVerb(), a.approveVerb(), a.verifyVerb(), a.versionVerb())
+	return root
+}
+
+// atMostOne wants at most one REV.
+func atMostOne(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usage("one revision at a time, and there are %d: %s", len(args), strings.Join(args, " "))
+	}
+	return nil
+}
+
+func revision(args []string) string {
+	if len(args) == 0 {
+		return "HEAD"
+	}
+	return args[0]
+}
+
+func (a *app) remoteFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.remote, "remote", "", "the gated remote, a name or a `URL`")
+}
+
+// open finds the clone and asks its gated remote.
+func (a *app) open(ctx context.Context) (*oracle, error) {
+	c, err := openClone(ctx, os.Environ(), a.stdin, a.stderr)
+	if err != nil {
+		return nil, err
+	}
+	return openOracle(ctx, c, a.remote)
+}
+
+func (a *app) statusVerb() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "status [REV]",
+		Short: "what is protected here, what REV changes of it, and whether that is approved",
+		Long: `Shows the protected refs and paths, and for each protected ref of the remote
+what becomes of the protected paths when REV (default: HEAD) gets there: the
+entries that change, the step from one state to the next, the approvals that
+exist for that step, and what to do next.`,
+		Args: atMostOne,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.status(cmd.Context(), o, revision(args), asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print "+statusSchema+" as JSON")
+	a.remoteFlag(cmd)
+	return cmd
+}
+
+func (a *app) status(ctx context.Context, o *oracle, rev string, asJSON bool) error {
+	commit, err := o.revision(ctx, o.remote, rev)
+	if err != nil {
+		return err
+	}
+	s, err := o.status(ctx, rev, commit)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return s.printJSON(a.stdout)
+	}
+	s.print(a.stdout, o.changeName(ctx))
+	return nil
+}
+
+// changeName is how a proposed change is called: by the branch that is checked
+// out, where it is not a protected one.
+func (o *oracle) changeName(ctx context.Context) string {
+	branch, err := o.line(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
+	if err != nil || o.gate.refs.Protects(branchRoot+branch) || !policy.ValidRef(branchRoot+branch) {
+		return "change"
+	}
+	return strings.TrimPrefix(branch, "oracle-change/")
+}
+
+func (a *app) approveVerb() *cobra.Command {
+	var opts approveOptions
+	cmd := &cobra.Command{
+		Use:   "approve REV",
+		Short: "sign that a protected ref may go from its state to the one with REV in it",
+		Long: `Fetches, works out what becomes of the protected paths of each ref when REV is
+merged into it, shows the change, asks, signs it with ssh-keygen and pushes the
+approval to refs/oracle/approvals/. A branch that has fallen behind is merged
+for this: what landed meanwhile is kept. Where the commits of REV form a line
+and several of them change protected paths, each step is signed.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("approve wants one revision, and there are %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := opts.check(cmd.Flags().Changed("reason")); err != nil {
+				return err
+			}
+			o, err := a.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return o.approve(cmd.Context(), args[0], opts, a.tty, a.stdout)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&opts.refs, "for", nil, "approve for this protected `REF` (again for more; default: the first one)")
+	flags.StringVar(&opts.from, "from", "", "start from the state of `REV` instead of the remote's tip of the ref")
+	flags.StringVar(&opts.reason, "reason", "", "why, in one line of 8 to 400 bytes (asked for where it is missing)")
+	flags.IntVar(&opts.days, "days", 14, "how long the approval is valid, 1 to 30")
+	flags.StringVar(&opts.key, "key", "", "sign with this key `FILE` (default: user.signingkey, then ~/.ssh/id_ed25519)")
+	flags.BoolVar(&opts.yes, "yes", false, "do not ask for confirmation")
+	flags.BoolVar(&opts.squash, "squash", false, "sign the whole change as one step")
+	flags.BoolVar(&opts.replace, "replace", false, "REV replaces what the ref has (rewind, forced push); nothing is merged")
+	flags.BoolVar(&opts.again, "again", false, "sign also what this key has a valid approval for")
+	flags.BoolVar(&opts.amend, "amend", false, "put the approval into HEAD's message instead of pushing it")
+	flags.BoolVar(&opts.print, "print", false, "print the approval as trailer lines instead of pushing it")
+	a.remoteFlag(cmd)
+	return cmd
+}
+
+func (opts *approveOptions) check(reasonGiven bool) error {
+	switch {
+	case opts.amend && opts.print:
+		return usage("--amend and --print exclude each other")
+	case opts.days < 1 || opts.days > maxDays:
+		return usage("--days is %d, and an approval is valid for 1 to %d days", opts.days, maxDays)
+	case reasonGiven:
+		return checkReason(opts.reason)
+	}
+	return nil
+}
+
+func (a *app) versionVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(a.stdout, "git-oracle %s\n", version)
+			return err
+		},
+	}
+}

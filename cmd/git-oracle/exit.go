@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// exit is the command's answer to scripts. docs/git-oracle.md has the same
+// list.
+type exit int
+
+const (
+	exitDone      exit = 0  // done; verify: the static rules would accept
+	exitRefused   exit = 1  // no: refused, a conflict, not confirmed, a bad key or reason
+	exitNothing   exit = 2  // approve: nothing to sign
+	exitUndecided exit = 3  // not found out: no gate, no answer, git failed
+	exitUsage     exit = 64 // the command line makes no sense
+)
+
+// problem is an error that knows its exit code and what to do next.
+type problem struct {
+	code  exit
+	what  string
+	cause error
+	hints []string
+}
+
+func (p *problem) Error() string {
+	if p.cause == nil {
+		return p.what
+	}
+	return p.what + ": " + p.cause.Error()
+}
+
+func (p *problem) Unwrap() error { return p.cause }
+
+func refused(what string, hints ...string) error {
+	return &problem{code: exitRefused, what: what, hints: hints}
+}
+
+func undecided(what string, cause error, hints ...string) error {
+	return &problem{code: exitUndecided, what: what, cause: cause, hints: hints}
+}
+
+func usage(format string, args ...any) error {
+	return &problem{code: exitUsage, what: fmt.Sprintf(format, args...), hints: []string{"git oracle help"}}
+}
+
+// report writes err in the product's voice and answers its exit code. An error
+// of no known kind is a failure to find out.
+func report(w io.Writer, err error) exit {
+	if err == nil {
+		return exitDone
+	}
+	var p *problem
+	if !errors.As(err, &p) {
+		p = &problem{code: exitUndecided}
+	}
+	word := "error: "
+	if p.code == exitNothing {
+		word = "nothing to sign: "
+	}
+	lines := strings.Split(strings.TrimRight(err.Error(), "\n"), "\n")
+	fmt.Fprintf(w, "%s%s\n", word, visible(lines[0]))
+	for _, line := range lines[1:] {
+		fmt.Fprintf(w, "  %s\n", visible(line))
+	}
+	for _, hint := range p.hints {
+		fmt.Fprintf(w, "hint: %s\n", visible(hint))
+	}
+	return p.code
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const goodGate = `{
+  "schema": "sealgate-gate-v1",
+  "repo": "3f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21",
+  "protected_paths": ["freeze.json", "oracles/"],
+  "forbidden_paths": ["sealed/"],
+  "refs": ["refs/heads/main", "refs/heads/release/**"],
+  "harness": "harness",
+  "contact": "platform team"
+}
+`
+
+func TestGateIsReadStrictly(t *testing.T) {
+	if _, err := parseGate([]byte(goodGate)); err != nil {
+		t.Fatal(err)
+	}
+	edit := func(old, new string) string {
+		if !strings.Contains(goodGate, old) {
+			t.Fatalf("no %q to edit", old)
+		}
+		return strings.Replace(goodGate, old, new, 1)
+	}
+	for name, text := range map[string]string{
+		"empty":               "",
+		"array":               "[]",
+		"truncated":           goodGate[:100],
+		"something after":     goodGate + "{}",
+		"unknown key":         edit(`"harness"`, `"harbour"`),
+		"key in another case": edit(`"harness"`, `"Harness"`),
+		"key twice":           edit(`"harness"`, `"contact"`),
+		"another schema":      edit("gate-v1", "gate-v2"),
+		"no UUID":             edit("3f0c", "3F0C"),
+		"no protected paths":  edit(`["freeze.json", "oracles/"]`, `[]`),
+		"unsorted paths":      edit(`["freeze.json", "oracles/"]`, `["oracles/", "freeze.json"]`),
+		"absolute path":       edit(`"sealed/"`, `"/sealed"`),
+		"no refs":             edit(`["refs/heads/main", "refs/heads/release/**"]`, `[]`),
+		"short ref":           edit(`refs/heads/main`, `main`),
+		"wrong type":          edit(`"harness": "harness"`, `"harness": 1`),
+		"null":                edit(`["refs/heads/main", "refs/heads/release/**"]`, `null`),
+		"not UTF-8":           edit("platform", "\xff"),
+	} {
+		if g, err := parseGate([]byte(text)); err == nil {
+			t.Errorf("%s: read as %+v", name, g)
+		}
+	}
+}
+
+func FuzzGate(f *testing.F) {
+	f.Add([]byte(goodGate))
+	f.Add([]byte(`{"schema":"sealgate-gate-v1"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g, err := parseGate(data)
+		if err != nil {
+			return
+		}
+		if g.protected.Empty() || len(g.refs.Entries()) == 0 {
+			t.Fatalf("%q protects nothing", data)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sealgate/sealgate/internal/approval"
+)
+
+// oracle is a clone together with the gate of one remote, as it is now.
+type oracle struct {
+	*clone
+	remote    *remote
+	gate      *gate
+	approvals []approval.Token // published at the remote, for this repository and its paths, not expired
+	now       time.Time
+}
+
+// openOracle asks the remote and fetches what every verb reads: the gate, the
+// published approvals, and the tips of the protected refs.
+func openOracle(ctx context.Context, c *clone, remoteName string) (*oracle, error) {
+	name, err := c.pickRemote(ctx, remoteName)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.askRemote(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	g, err := c.readGate(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	o := &oracle{clone: c, remote: r, gate: g, now: time.Now().UTC().Truncate(time.Second)}
+	published := r.approvals()
+	if err := c.fetch(ctx, r, append(g.present(r), published...)); err != nil {
+		return nil, err
+	}
+	return o, o.readApprovals(ctx, published)
+}
+
+// approvals are the remote's approval refs in byte order.
+func (r *remote) approvals() []string {
+	var refs []string
+	for ref := range r.refs {
+		if strings.HasPrefix(ref, approvalRoot) {
+			refs = append(refs, ref)
+		}
+	}
+	slices.Sort(refs)
+	return refs
+}
+
+// readApprovals keeps the approvals that could count. The server took each of
+// them in because a maintainer signed it; who is one is not known here. What
+// cannot be read is left out: it approves nothing.
+func (o *oracle) readApprovals(ctx context.Context, refs []string) error {
+	for _, ref := range refs {
+		data, err := o.blob(ctx, o.remote.refs[ref], maxTokenBytes)
+		if err != nil {
+			return undecided("read "+ref, err)
+		}
+		token, err := approval.ParseTokenBlob(data)
+		if err != nil || approvalRoot+token.Hash != ref {
+			continue
+		}
+		if _, err := signedBy(token); err != nil {
+			continue
+		}
+		if s := token.Statement; s.Repo == o.gate.Repo && s.Paths == o.gate.protected.Digest() && s.Expires.After(o.now) {
+			o.approvals = append(o.approvals, token)
+		}
+	}
+	return nil
+}
+
+// approving are the approvals of one step.
+func (o *oracle) approving(ref string, s step) []approval.Token {
+	var out []approval.Token
+	for _, token := range o.approvals {
+		if st := token.Statement; st.Ref == ref && st.Before == s.Before && st.After == s.After {
+			out = append(out, token)
+		}
+	}
+	return out
+}
+
+// approved tells whether every step has an approval, or a chain of others leads
+// from the plan's first state to its last.
+func (o *oracle) approved(p plan) bool {
+	if !slices.ContainsFunc(p.Steps, func(s step) bool { return len(o.approving(p.Ref, s)) == 0 }) {
+		return true
+	}
+	return p.Before != p.After && o.leads(p.Ref, p.Before, p.After)
+}
+
+func (o *oracle) leads(ref, from, to string) bool {
+	reached, queue := map[string]bool{from: true}, []string{from}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, token := range o.approvals {
+			if st := token.Statement; st.Ref == ref && st.Before == at && !reached[st.After] {
+				reached[st.After] = true
+				queue = append(queue, st.After)
+			}
+		}
+	}
+	return reached[to]
+}
+
+// stale are approvals that end where the plan ends and begin elsewhere: what
+// they began from is no longer the ref's state.
+func (o *oracle) stale(p plan) []approval.Token {
+	var out []approval.Token
+	for _, token := range o.approvals {
+		if st := token.Statement; st.Ref == p.Ref && st.After == p.After && st.Before != p.Before {
+			out = append(out, token)
+		}
+	}
+	return out
+}
+
+// subject is the first line of a commit's message.
+func (o *oracle) subject(ctx context.Context, commit string) (string, error) {
+	text, err := o.line(ctx, "-c", "i18n.logOutputEncoding=UTF-8", "show", "--no-patch", "--no-color", "--no-show-signature", "--no-notes", "--format=%s", "--end-of-options", commit)
+	if len(text) > 100 {
+		text = text[:97] + "..."
+	}
+	return text, err
+}
+
+// describeTip: "refs/heads/main (origin at 1a2b3c4d5e)".
+func (o *oracle) describeTip(p plan) string {
+	if p.Tip == "" {
+		return fmt.Sprintf("%s (not at %s yet)", quoted(p.Ref), quoted(o.remote.name))
+	}
+	if p.Tip != o.remote.refs[p.Ref] {
+		return fmt.Sprintf("%s (from %s)", quoted(p.Ref), short(p.Tip))
+	}
+	return fmt.Sprintf("%s (%s at %s)", quoted(p.Ref), quoted(o.remote.name), short(p.Tip))
+}
+
+// coming says how REV comes to the ref.
+func (p plan) coming() string {
+	switch p.Relation {
+	case contained:
+		return short(p.Rev) + " is in it already"
+	case fastForward:
+		return short(p.Rev) + " is ahead of it"
+	case merging:
+		return short(p.Rev) + " merged into it"
+	case creating:
+		return "created at " + short(p.Rev)
+	case replacing:
+		return "replaced by " + short(p.Rev)
+	}
+	return short(p.Rev)
+}
+
+func printAll(w io.Writer, indent string, lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(w, "%s%s\n", indent, line)
+	}
+}
