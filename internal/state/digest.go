@@ -1,0 +1,164 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/policy"
+)
+
+const (
+	maxBlob    = 256 << 20
+	maxEntries = 1_000_000
+	preamble   = "protected-tree v1\x00"
+)
+
+// Empty is the state of a tree that has nothing at the protected paths.
+func Empty() string {
+	sum := sha256.Sum256([]byte(preamble))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Of is the state of the protected paths of a treeish: a commit, a tag of one,
+// or a tree. A *Broken error says that it has none.
+func Of(ctx context.Context, repo *gitrepo.Repo, treeish string, protected policy.Patterns) (string, error) {
+	s := NewScanner(repo, protected, policy.Patterns{})
+	v, err := s.View(ctx, treeish+"^{tree}")
+	if err != nil {
+		return "", err
+	}
+	if v.Broken != nil {
+		return "", v.Broken
+	}
+	return s.State(ctx, v)
+}
+
+// State is the digest of the protected entries of a view: sha256 of
+// "protected-tree v1\0" and, for each file, symlink and submodule at or below
+// them in byte order of path, "<octal mode> <type> <sha256 of content, or the id
+// of a submodule> <path>\0". A *Broken error says that a tree there is not one
+// git would write.
+func (s *Scanner) State(ctx context.Context, v *View) (string, error) {
+	if sum, ok := s.sums[v.Mark]; ok {
+		return sum, nil
+	}
+	leaves, err := s.leaves(ctx, v.Protected, true)
+	if err != nil {
+		return "", err
+	}
+	if err := s.hash(ctx, leaves); err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	h.Write([]byte(preamble))
+	for _, e := range leaves {
+		content := e.ID
+		if e.Mode != modeModule {
+			sum := s.blobs[e.ID]
+			content = hex.EncodeToString(sum[:])
+		}
+		fmt.Fprintf(h, "%s %s %s %s\x00", e.Mode, typeOf(e.Mode), content, e.Path)
+	}
+	sum := "sha256:" + hex.EncodeToString(h.Sum(nil))
+	s.sums[v.Mark] = sum
+	return sum, nil
+}
+
+// Below are the files, symlinks and submodules at or below entries, in byte
+// order of path. Trees that git would not write are read as well as can be.
+func (s *Scanner) Below(ctx context.Context, entries []Entry) ([]Entry, error) {
+	return s.leaves(ctx, entries, false)
+}
+
+func (s *Scanner) leaves(ctx context.Context, entries []Entry, strict bool) ([]Entry, error) {
+	var leaves []Entry
+	dirs := entries
+	for len(dirs) > 0 {
+		var ids, paths []string
+		for _, e := range dirs {
+			if strict && (typeOf(e.Mode) == "" || strings.Trim(e.ID, "0") == "") {
+				return nil, &Broken{Path: e.Path, What: "mode or id is not one that git writes"}
+			}
+			if e.Dir() {
+				ids, paths = append(ids, e.ID), append(paths, e.Path)
+				continue
+			}
+			leaves = append(leaves, e)
+		}
+		next, err := s.list(ctx, ids, paths, strict)
+		if err != nil {
+			return nil, err
+		}
+		if len(leaves)+len(next) > maxEntries {
+			return nil, &Broken{Path: paths[0], What: fmt.Sprintf("more than %d entries", maxEntries)}
+		}
+		dirs = next
+	}
+	slices.SortStableFunc(leaves, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	return leaves, nil
+}
+
+// list reads directories and answers all their entries.
+func (s *Scanner) list(ctx context.Context, ids, paths []string, strict bool) ([]Entry, error) {
+	var (
+		out    []Entry
+		broken *Broken
+	)
+	err := s.read(ctx, ids, func(i int, data []byte, width int) {
+		if len(data) == 0 && broken == nil {
+			broken = &Broken{Path: paths[i], What: "the directory is empty"}
+		}
+		t := treeReader{rest: data, width: width}
+		for {
+			raw, ok, what := t.next()
+			path := paths[i] + "/" + string(raw.name)
+			if what == "" && len(path) > maxPath {
+				what, ok = "the path is too long", false
+			}
+			if what != "" && broken == nil {
+				broken = &Broken{Path: path, What: what}
+			}
+			if !ok {
+				return
+			}
+			out = append(out, raw.entry(path))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if strict && broken != nil {
+		return nil, broken
+	}
+	return out, nil
+}
+
+// hash fills blobs with the SHA-256 of what leaves contain.
+func (s *Scanner) hash(ctx context.Context, leaves []Entry) error {
+	var ids []string
+	seen := map[string]bool{}
+	for _, e := range leaves {
+		if _, ok := s.blobs[e.ID]; ok || e.Mode == modeModule || seen[e.ID] {
+			continue
+		}
+		seen[e.ID] = true
+		ids = append(ids, e.ID)
+	}
+	return s.repo.ReadAll(ctx, ids, maxBlob, func(i int, o gitrepo.Object, data []byte) error {
+		switch {
+		case o.Missing():
+			return fmt.Errorf("read blob %q: %w", ids[i], gitrepo.ErrMissing)
+		case o.Type != gitrepo.Blob:
+			return fmt.Errorf("read blob %q: it is a %s", ids[i], o.Type)
+		case data == nil:
+			return fmt.Errorf("read blob %q: %w", ids[i], gitrepo.ErrTooLarge)
+		}
+		s.blobs[ids[i]] = sha256.Sum256(data)
+		return nil
+	})
+}

@@ -1,0 +1,169 @@
+// Package state knows the state of the protected paths: what of a tree they
+// cover (View), the digest that approvals name, and the records that the git
+// host keeps of each protected ref: its good tip, moves that were accepted and
+// have yet to land, approvals that are used up.
+package state
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Broken says that a tree is not one git would write: a name with a slash, two
+// entries of one name, ".git", a mode of its own. What such a tree means depends
+// on who reads it, so it has no state. It is the push's fault, not this host's.
+type Broken struct {
+	Path string // the entry, or the directory; empty is the root
+	What string
+}
+
+func (b *Broken) Error() string { return fmt.Sprintf("read tree entry %q: %s", b.Path, b.What) }
+
+// Entry is one entry of a tree, by its full path.
+type Entry struct {
+	Path string
+	Mode string // as the tree spells it: "100644", "40000"
+	ID   string
+}
+
+// Dir says that the entry is a directory.
+func (e Entry) Dir() bool { return e.Mode == modeDir }
+
+const (
+	modeDir     = "40000"
+	modeFile    = "100644"
+	modeExec    = "100755"
+	modeSymlink = "120000"
+	modeModule  = "160000"
+)
+
+// typeOf is the type that a state names for a mode; empty for a mode that git
+// does not write.
+func typeOf(mode string) string {
+	switch mode {
+	case modeFile, modeExec, modeSymlink:
+		return "blob"
+	case modeModule:
+		return "commit"
+	case modeDir:
+		return "tree"
+	default:
+		return ""
+	}
+}
+
+// rawEntry is an entry in place; its slices are the tree's bytes.
+type rawEntry struct {
+	mode, name, id []byte
+}
+
+func (e rawEntry) dir() bool { return string(e.mode) == modeDir }
+
+// treeReader reads the entries of one raw tree object and watches their order.
+type treeReader struct {
+	rest  []byte
+	width int // bytes of an id
+	names []rawEntry
+}
+
+// next answers the next entry; false at the end. A tree that cannot be read, or
+// whose names are out of order, doubled or not names, ends with what is wrong.
+func (t *treeReader) next() (e rawEntry, ok bool, what string) {
+	if len(t.rest) == 0 {
+		return rawEntry{}, false, ""
+	}
+	space := bytes.IndexByte(t.rest, ' ')
+	end := bytes.IndexByte(t.rest, 0)
+	if space <= 0 || end < space || end+1+t.width > len(t.rest) {
+		return rawEntry{}, false, "the tree is cut off"
+	}
+	e = rawEntry{mode: t.rest[:space], name: t.rest[space+1 : end], id: t.rest[end+1 : end+1+t.width]}
+	t.rest = t.rest[end+1+t.width:]
+	if what := badName(e.name); what != "" {
+		return e, true, what
+	}
+	if what := t.order(e); what != "" {
+		return e, true, what
+	}
+	t.names = append(t.names, e)
+	return e, true, ""
+}
+
+// order: git sorts a directory as if its name ended in a slash, so a file and a
+// directory of one name need not be neighbours.
+func (t *treeReader) order(e rawEntry) string {
+	n := len(t.names)
+	if n == 0 {
+		return ""
+	}
+	switch last := t.names[n-1]; {
+	case bytes.Equal(last.name, e.name):
+		return "the name stands twice"
+	case !before(last, e):
+		return "the tree is not sorted"
+	}
+	if !e.dir() {
+		return ""
+	}
+	for i := n - 1; i >= 0 && bytes.HasPrefix(t.names[i].name, e.name); i-- {
+		if len(t.names[i].name) == len(e.name) {
+			return "the name stands twice"
+		}
+	}
+	return ""
+}
+
+func before(a, b rawEntry) bool {
+	n := min(len(a.name), len(b.name))
+	if c := bytes.Compare(a.name[:n], b.name[:n]); c != 0 {
+		return c < 0
+	}
+	return end(a, n) < end(b, n)
+}
+
+func end(e rawEntry, n int) byte {
+	if n < len(e.name) {
+		return e.name[n]
+	}
+	if e.dir() {
+		return '/'
+	}
+	return 0
+}
+
+func badName(name []byte) string {
+	switch {
+	case len(name) == 0:
+		return "the name is empty"
+	case bytes.IndexByte(name, '/') >= 0:
+		return "the name has a slash"
+	case name[0] != '.' && name[0] != 'g' && name[0] != 'G' && name[0] < 0x80:
+		return ""
+	case string(name) == "." || string(name) == "..":
+		return "the name is no name"
+	case dotGit(string(name)):
+		return "the name is git's own"
+	}
+	return ""
+}
+
+// dotGit knows ".git" as NTFS and HFS+ read it (fsck's hasDotgit).
+func dotGit(name string) bool {
+	name = strings.Map(func(r rune) rune {
+		if r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff {
+			return -1
+		}
+		return r
+	}, name)
+	name, _, _ = strings.Cut(name, ":")
+	name, _, _ = strings.Cut(name, `\`)
+	name = strings.TrimRight(name, ". ")
+	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
+}
+
+// entry copies a raw entry out of the tree's bytes.
+func (e rawEntry) entry(path string) Entry {
+	return Entry{Path: path, Mode: string(e.mode), ID: hex.EncodeToString(e.id)}
+}

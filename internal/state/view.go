@@ -1,0 +1,275 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/policy"
+)
+
+const (
+	maxTree  = 64 << 20
+	maxPath  = 64 << 10
+	maxParts = 1 << 20 // remembered subtrees and names
+)
+
+// View is what a tree has at, and like, the paths that count. An entry stands
+// for everything below it. Views of one Scanner with the same content are the
+// same View.
+type View struct {
+	// Protected and Forbidden are the topmost entries there, in byte order of path.
+	Protected, Forbidden []Entry
+	// Aliases are the entries that alias one of them.
+	Aliases []Entry
+	// Broken is what is wrong with the trees that were read on the way; nil when
+	// nothing is.
+	Broken *Broken
+
+	// Mark identifies Protected across processes: equal marks are equal states.
+	Mark string
+}
+
+// Empty says that the tree has nothing at the protected paths.
+func (v *View) Empty() bool { return len(v.Protected) == 0 }
+
+// Scanner reads trees for the paths that count, each subtree once. It is not
+// for use by several goroutines.
+type Scanner struct {
+	repo                 *gitrepo.Repo
+	protected, forbidden policy.Patterns
+	deep                 bool // a pattern has a wildcard: every directory may matter
+	roots                []string
+
+	class map[string]class
+	parts map[string]*part
+	views map[string]*View
+	blobs map[string][sha256.Size]byte
+	sums  map[string]string // Mark to state
+}
+
+// class says what a path is; several may hold.
+type class uint8
+
+const (
+	isProtected class = 1 << iota
+	isForbidden
+	isAlias
+	onTheWay // a directory there may hold what counts
+)
+
+// part is what one tree at one place has.
+type part struct {
+	protected, forbidden, aliases []Entry
+	below                         []Entry // directories to look into
+	broken                        *Broken
+}
+
+// NewScanner makes a Scanner; forbidden may name nothing.
+func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scanner {
+	return &Scanner{
+		repo: repo, protected: protected, forbidden: forbidden,
+		deep:  !protected.Plain() || !forbidden.Plain(),
+		roots: append(protected.Roots(), forbidden.Roots()...),
+		class: map[string]class{}, parts: map[string]*part{}, views: map[string]*View{},
+		blobs: map[string][sha256.Size]byte{}, sums: map[string]string{},
+	}
+}
+
+// Views answers the view of each treeish (a tree's id, or "<commit>^{tree}"). A
+// treeish that is not there is an error.
+func (s *Scanner) Views(ctx context.Context, trees []string) ([]*View, error) {
+	parts := make([]*part, len(trees))
+	err := s.read(ctx, trees, func(i int, data []byte, width int) {
+		parts[i] = s.scan(data, width, "")
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.descend(ctx, parts); err != nil {
+		return nil, err
+	}
+	views := make([]*View, len(trees))
+	for i, p := range parts {
+		views[i] = s.view(p)
+	}
+	return views, nil
+}
+
+// View is Views of one.
+func (s *Scanner) View(ctx context.Context, treeish string) (*View, error) {
+	views, err := s.Views(ctx, []string{treeish})
+	if err != nil {
+		return nil, err
+	}
+	return views[0], nil
+}
+
+func (s *Scanner) read(ctx context.Context, trees []string, each func(i int, data []byte, width int)) error {
+	return s.repo.ReadAll(ctx, trees, maxTree, func(i int, o gitrepo.Object, data []byte) error {
+		switch {
+		case o.Missing():
+			return fmt.Errorf("read tree %q: %w", trees[i], gitrepo.ErrMissing)
+		case o.Type != gitrepo.Tree:
+			return fmt.Errorf("read tree %q: it is a %s", trees[i], o.Type)
+		case data == nil:
+			return fmt.Errorf("read tree %q: %w", trees[i], gitrepo.ErrTooLarge)
+		}
+		each(i, data, len(o.ID)/2)
+		return nil
+	})
+}
+
+// descend reads, level by level, the directories that parts ask for.
+func (s *Scanner) descend(ctx context.Context, parts []*part) error {
+	for len(parts) > 0 {
+		var (
+			ids   []string
+			paths []string
+			seen  = map[string]bool{}
+		)
+		for _, p := range parts {
+			for _, dir := range p.below {
+				key := partKey(dir)
+				if s.parts[key] == nil && !seen[key] {
+					seen[key] = true
+					ids, paths = append(ids, dir.ID), append(paths, dir.Path)
+				}
+			}
+		}
+		next := make([]*part, len(ids))
+		err := s.read(ctx, ids, func(i int, data []byte, width int) {
+			next[i] = s.scan(data, width, paths[i]+"/")
+		})
+		if err != nil {
+			return err
+		}
+		for i, p := range next {
+			s.parts[ids[i]+paths[i]] = p
+		}
+		parts = next
+	}
+	return nil
+}
+
+func partKey(dir Entry) string { return dir.ID + dir.Path }
+
+// scan sorts the entries of one tree. prefix ends in a slash, or is empty.
+func (s *Scanner) scan(data []byte, width int, prefix string) *part {
+	p := &part{}
+	t := treeReader{rest: data, width: width}
+	name := []byte(prefix)
+	for {
+		raw, ok, what := t.next()
+		if what != "" && p.broken == nil {
+			p.broken = &Broken{Path: prefix + string(raw.name), What: what}
+		}
+		if !ok {
+			return p
+		}
+		name = append(name[:len(prefix)], raw.name...)
+		if c := s.classify(name); c != 0 {
+			p.sort(c, raw, string(name))
+		}
+	}
+}
+
+func (p *part) sort(c class, raw rawEntry, path string) {
+	e := raw.entry(path)
+	if c&isProtected != 0 {
+		p.protected = append(p.protected, e)
+	}
+	if c&isForbidden != 0 {
+		p.forbidden = append(p.forbidden, e)
+	}
+	if c&isAlias != 0 {
+		p.aliases = append(p.aliases, e)
+	}
+	if c&onTheWay == 0 || !e.Dir() {
+		return
+	}
+	if len(path) > maxPath {
+		p.broken = &Broken{Path: path[:80] + "...", What: "the path is too long"}
+		return
+	}
+	p.below = append(p.below, e)
+}
+
+// classify remembers names: a history has the same ones over and over.
+func (s *Scanner) classify(path []byte) class {
+	if c, ok := s.class[string(path)]; ok {
+		return c
+	}
+	c := s.classOf(path)
+	if len(s.class) < maxParts && len(path) < 512 {
+		s.class[string(path)] = c
+	}
+	return c
+}
+
+func (s *Scanner) classOf(path []byte) class {
+	var c class
+	if s.protected.Match(path) {
+		c |= isProtected
+	}
+	if s.forbidden.Match(path) {
+		c |= isForbidden
+	}
+	if c != 0 {
+		return c
+	}
+	if policy.Alias(path, s.protected) || policy.Alias(path, s.forbidden) {
+		return isAlias
+	}
+	if s.deep || slices.ContainsFunc(s.roots, func(root string) bool { return strings.HasPrefix(root, string(path)+"/") }) {
+		return onTheWay
+	}
+	return 0
+}
+
+// view puts the parts of one root together.
+func (s *Scanner) view(root *part) *View {
+	v := &View{}
+	s.gather(v, root)
+	var b strings.Builder
+	for _, list := range [][]Entry{v.Protected, v.Forbidden, v.Aliases} {
+		slices.SortStableFunc(list, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+		for _, e := range list {
+			b.WriteString(e.Mode + " " + e.ID + " " + e.Path + "\x00")
+		}
+		b.WriteString("\x00")
+	}
+	if v.Broken != nil {
+		b.WriteString(v.Broken.Path + "\x00" + v.Broken.What)
+	}
+	if same := s.views[b.String()]; same != nil {
+		return same
+	}
+	v.Mark = mark(v.Protected)
+	s.views[b.String()] = v
+	return v
+}
+
+func (s *Scanner) gather(v *View, p *part) {
+	v.Protected = append(v.Protected, p.protected...)
+	v.Forbidden = append(v.Forbidden, p.forbidden...)
+	v.Aliases = append(v.Aliases, p.aliases...)
+	if v.Broken == nil {
+		v.Broken = p.broken
+	}
+	for _, dir := range p.below {
+		s.gather(v, s.parts[partKey(dir)])
+	}
+}
+
+func mark(entries []Entry) string {
+	h := sha256.New()
+	for _, e := range entries {
+		fmt.Fprintf(h, "%s %s %s\x00", e.Mode, e.ID, e.Path)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
