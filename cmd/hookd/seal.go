@@ -212,7 +212,7 @@ func (a *app) verified(dir, word string) error {
 	}
 	a.say("%s: %d properties, %d fixtures, %d invariant files, %d freezes; seal %s",
 		word, len(t.Properties), len(t.Fixtures), len(t.Oracles()), len(t.Freezes.Entries()), t.Digest[:12])
-	for _, w := range t.Warnings {
+	for _, w := range t.Warnings() {
 		fmt.Fprintf(a.stderr, "hint: %s\n", w)
 	}
 	return nil
@@ -229,7 +229,7 @@ func (a *app) verifyJSON(dir string) error {
 	switch {
 	case err == nil:
 		result.OK, result.Digest = true, t.Digest
-		result.Warnings = append(result.Warnings, t.Warnings...)
+		result.Warnings = append(result.Warnings, t.Warnings()...)
 	case !errors.As(err, &result.Faults):
 		return err
 	}

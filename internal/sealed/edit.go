@@ -250,10 +250,12 @@ func Verify(dir string) (*Tree, error) {
 	defer r.root.Close()
 	t := r.tree()
 	for _, f := range t.Fixtures {
-		r.bound(f.b.file, f.b.path, f.b.want, "fixture", f.b.id)
+		b := f.b.get()
+		r.bound(b.file, b.path, b.want, "fixture", b.id)
 	}
 	for _, p := range t.Properties {
-		r.bound(p.b.file, p.b.path, p.b.want, "property", p.b.id)
+		b := p.b.get()
+		r.bound(b.file, b.path, b.want, "property", b.id)
 	}
 	if err := c.err(); err != nil {
 		return nil, err

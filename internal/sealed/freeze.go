@@ -11,13 +11,13 @@ import (
 // is one as well. The zero Ledger is empty.
 type Ledger struct {
 	redacted
-	b *[]Freeze
+	b hidden[[]Freeze]
 }
 
 // Freeze is one entry of a ledger.
 type Freeze struct {
 	redacted
-	b *freezeBody
+	b hidden[freezeBody]
 }
 
 type freezeBody struct {
@@ -27,32 +27,29 @@ type freezeBody struct {
 }
 
 // TestID of the frozen test.
-func (e Freeze) TestID() string { return e.b.testID }
+func (e Freeze) TestID() string { return e.b.get().testID }
 
 // Reason for the freeze.
-func (e Freeze) Reason() string { return e.b.reason }
+func (e Freeze) Reason() string { return e.b.get().reason }
 
 // Owner of the freeze; may be blank, and then blocks.
-func (e Freeze) Owner() string { return e.b.owner }
+func (e Freeze) Owner() string { return e.b.get().owner }
 
 // Expires is when the freeze ends, UTC.
-func (e Freeze) Expires() time.Time { return e.b.expires }
+func (e Freeze) Expires() time.Time { return e.b.get().expires }
 
 // Parent is the commit that justified it; may be blank, and then blocks.
-func (e Freeze) Parent() string { return e.b.parent }
+func (e Freeze) Parent() string { return e.b.get().parent }
 
 // MaxRuns is how often a failing frozen test is run again, at least 1.
-func (e Freeze) MaxRuns() int { return e.b.maxRuns }
+func (e Freeze) MaxRuns() int { return e.b.get().maxRuns }
 
 // Expired says that the freeze has ended at now; its last second does not count.
-func (e Freeze) Expired(now time.Time) bool { return !e.b.expires.After(now) }
+func (e Freeze) Expired(now time.Time) bool { return !e.b.get().expires.After(now) }
 
 // Entries of the ledger, in its order.
 func (l Ledger) Entries() []Freeze {
-	if l.b == nil {
-		return nil
-	}
-	return slices.Clone(*l.b)
+	return slices.Clone(*l.b.get())
 }
 
 // FreezeRow is one row of the freezes lane: the seed format's four fields, then
@@ -82,12 +79,12 @@ func Judge(public, sealed Ledger, now time.Time, known func(parent string) (know
 	var faults Faults
 	rows := []FreezeRow{}
 	for _, e := range public.Entries() {
-		seen[e.b.testID] = true
+		seen[e.b.get().testID] = true
 		rows = append(rows, e.judge("public", now, known))
 	}
 	for _, e := range sealed.Entries() {
-		if seen[e.b.testID] {
-			faults = append(faults, Fault{File: LedgerName, Field: "test_id", What: fmt.Sprintf("%q is in the repository's ledger and in the sealed one", e.b.testID)})
+		if seen[e.b.get().testID] {
+			faults = append(faults, Fault{File: LedgerName, Field: "test_id", What: fmt.Sprintf("%q is in the repository's ledger and in the sealed one", e.b.get().testID)})
 		}
 		rows = append(rows, e.judge("sealed", now, known))
 	}
@@ -99,16 +96,16 @@ func Judge(public, sealed Ledger, now time.Time, known func(parent string) (know
 
 func (e Freeze) judge(source string, now time.Time, known func(string) (bool, bool)) FreezeRow {
 	r := FreezeRow{
-		TestID:           e.b.testID,
-		HasOwner:         strings.TrimSpace(e.b.owner) != "",
+		TestID:           e.b.get().testID,
+		HasOwner:         strings.TrimSpace(e.b.get().owner) != "",
 		Expired:          e.Expired(now),
-		ParentSHAPresent: e.b.parent != "",
+		ParentSHAPresent: e.b.get().parent != "",
 		Source:           source,
 	}
 	if !r.ParentSHAPresent {
 		return r
 	}
-	isKnown, ancestor := known(e.b.parent)
+	isKnown, ancestor := known(e.b.get().parent)
 	r.ParentKnown = isKnown
 	r.Applies = !r.Blocks() && ancestor
 	return r

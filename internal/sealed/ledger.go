@@ -41,11 +41,11 @@ func (l ledger) judged() Ledger {
 		if err != nil {
 			continue // unreachable: parseLedger refused it
 		}
-		out = append(out, Freeze{b: &freezeBody{
+		out = append(out, Freeze{b: hide(&freezeBody{
 			testID: e.TestID, reason: e.Reason, owner: e.Owner, parent: e.Parent, expires: expires, maxRuns: e.MaxRuns,
-		}})
+		})})
 	}
-	return Ledger{b: &out}
+	return Ledger{b: hide(&out)}
 }
 
 // parseLedger reads a ledger; with locked false a parent may be a placeholder.

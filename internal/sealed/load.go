@@ -31,13 +31,14 @@ func (r *reader) tree() *Tree {
 	r.top()
 	man := r.needed(ManifestName, maxManifest)
 	led := r.needed(LedgerName, maxLedger)
-	t := &Tree{b: &treeBody{files: r.files}}
+	b := &treeBody{files: r.files}
+	t := &Tree{b: hide(b)}
 	r.all(PropertiesDir)
 	invariants := r.invariants()
 	if man != nil {
 		m := parseManifest(man.data, true, r.c)
 		r.bind(t, m)
-		t.b.manifestSHA, t.b.parent = man.sum, m.Parent
+		b.manifestSHA, b.parent = man.sum, m.Parent
 		if len(m.Properties) == 0 && invariants == 0 {
 			r.fault(ManifestName, "nothing to judge: no property, and no invariant below %s/", OraclesDir)
 		}
@@ -45,7 +46,7 @@ func (r *reader) tree() *Tree {
 	if led != nil {
 		t.Freezes = parseLedger(led.data, true, r.c).judged()
 	}
-	t.Warnings = append(t.Warnings, r.warnings(t)...)
+	b.warnings = r.warnings(t)
 	t.Digest = r.digest()
 	return t
 }
@@ -97,16 +98,16 @@ func (r *reader) bind(t *Tree, m manifest) {
 	var ids []string
 	for _, f := range m.Fixtures {
 		ids = append(ids, f.ID)
-		t.Fixtures = append(t.Fixtures, Fixture{b: &fixtureBody{id: f.ID, path: f.Path, want: f.SHA256, file: r.optional(f.Path)}})
+		t.Fixtures = append(t.Fixtures, Fixture{b: hide(&fixtureBody{id: f.ID, path: f.Path, want: f.SHA256, file: r.optional(f.Path)})})
 	}
 	for _, p := range m.Properties {
 		asked := p.Fixtures
 		if asked == nil {
 			asked = ids
 		}
-		t.Properties = append(t.Properties, Property{b: &propertyBody{
+		t.Properties = append(t.Properties, Property{b: hide(&propertyBody{
 			id: p.ID, path: p.Path, want: p.SHA256, fixtures: asked, ordered: p.Ordered, file: r.optional(p.Path),
-		}})
+		})})
 	}
 }
 
@@ -140,7 +141,7 @@ func (r *reader) warnings(t *Tree) []string {
 		}
 	})
 	for _, p := range t.Properties {
-		if p.b.file != nil && bytes.Contains(p.b.file.data, []byte(templateMark)) {
+		if f := p.b.get().file; f != nil && bytes.Contains(f.data, []byte(templateMark)) {
 			out = append(out, fmt.Sprintf("%s: still the template, so it refuses every change", p.Path()))
 		}
 	}

@@ -53,16 +53,15 @@ type Tree struct {
 	Properties []Property
 	Fixtures   []Fixture
 	Freezes    Ledger
-	// Warnings are for the admin; they do not keep a tree from judging.
-	Warnings []string
 
-	b *treeBody
+	b hidden[treeBody]
 }
 
 type treeBody struct {
 	manifestSHA string
 	parent      string
 	files       map[string]*file // by slash path below the tree
+	warnings    []string
 }
 
 // file is one file's bytes, read once.
@@ -72,16 +71,19 @@ type file struct {
 	sum  string
 }
 
+// Warnings are for the admin; they do not keep a tree from judging.
+func (t *Tree) Warnings() []string { return slices.Clone(t.b.get().warnings) }
+
 // ManifestSHA256 is the digest of MANIFEST.json.
-func (t *Tree) ManifestSHA256() string { return t.b.manifestSHA }
+func (t *Tree) ManifestSHA256() string { return t.b.get().manifestSHA }
 
 // ParentAtLock is the commit that the tree was locked for.
-func (t *Tree) ParentAtLock() string { return t.b.parent }
+func (t *Tree) ParentAtLock() string { return t.b.get().parent }
 
 // Oracles are the paths of the files below oracles/, sorted, relative to the tree.
 func (t *Tree) Oracles() []string {
 	var out []string
-	for p := range t.b.files {
+	for p := range t.b.get().files {
 		if strings.HasPrefix(p, OraclesDir+"/") {
 			out = append(out, p)
 		}
@@ -93,7 +95,7 @@ func (t *Tree) Oracles() []string {
 // File returns the bytes of a file of the tree by its path, and whether there is
 // one. The bytes must not be altered.
 func (t *Tree) File(path string) ([]byte, bool) {
-	f := t.b.files[path]
+	f := t.b.get().files[path]
 	if f == nil {
 		return nil, false
 	}
@@ -122,7 +124,7 @@ type FixtureRow struct {
 // Property is one property of the manifest.
 type Property struct {
 	redacted
-	b *propertyBody
+	b hidden[propertyBody]
 }
 
 type propertyBody struct {
@@ -133,29 +135,29 @@ type propertyBody struct {
 }
 
 // ID of the property.
-func (p Property) ID() string { return p.b.id }
+func (p Property) ID() string { return p.b.get().id }
 
 // Path of its module, relative to the tree: "properties/…".
-func (p Property) Path() string { return p.b.path }
+func (p Property) Path() string { return p.b.get().path }
 
 // SHA256 of the module's bytes as they were read; empty where it is missing.
-func (p Property) SHA256() string { return p.b.file.digest() }
+func (p Property) SHA256() string { return p.b.get().file.digest() }
 
 // Fixtures are the ids of the fixtures it is asked about, in order: those that
 // the manifest names, else all.
-func (p Property) Fixtures() []string { return slices.Clone(p.b.fixtures) }
+func (p Property) Fixtures() []string { return slices.Clone(p.b.get().fixtures) }
 
 // Ordered says that the second pass must keep the order of the fixtures.
-func (p Property) Ordered() bool { return p.b.ordered }
+func (p Property) Ordered() bool { return p.b.get().ordered }
 
 // Intact says that the module is there and is the one that was locked. One that
 // is not must not run: its row is ran false.
-func (p Property) Intact() bool { return p.b.file != nil && p.b.file.sum == p.b.want }
+func (p Property) Intact() bool { return p.b.get().file != nil && p.b.get().file.sum == p.b.get().want }
 
 // Fixture is one fixture of the manifest.
 type Fixture struct {
 	redacted
-	b *fixtureBody
+	b hidden[fixtureBody]
 }
 
 type fixtureBody struct {
@@ -164,26 +166,26 @@ type fixtureBody struct {
 }
 
 // ID of the fixture.
-func (f Fixture) ID() string { return f.b.id }
+func (f Fixture) ID() string { return f.b.get().id }
 
 // Path of its bytes, relative to the tree: "fixtures/…".
-func (f Fixture) Path() string { return f.b.path }
+func (f Fixture) Path() string { return f.b.get().path }
 
 // Present says that there is such a file.
-func (f Fixture) Present() bool { return f.b.file != nil }
+func (f Fixture) Present() bool { return f.b.get().file != nil }
 
 // Intact says that the file is there and its digest is the locked one.
-func (f Fixture) Intact() bool { return f.b.file != nil && f.b.file.sum == f.b.want }
+func (f Fixture) Intact() bool { return f.b.get().file != nil && f.b.get().file.sum == f.b.get().want }
 
 // SHA256 of the bytes found; empty where there are none.
-func (f Fixture) SHA256() string { return f.b.file.digest() }
+func (f Fixture) SHA256() string { return f.b.get().file.digest() }
 
 // Bytes of the fixture; not to be altered. Nil where it is missing.
 func (f Fixture) Bytes() []byte {
-	if f.b.file == nil {
+	if f.b.get().file == nil {
 		return nil
 	}
-	return f.b.file.data
+	return f.b.get().file.data
 }
 
 func (f *file) digest() string {
@@ -191,6 +193,21 @@ func (f *file) digest() string {
 		return ""
 	}
 	return f.sum
+}
+
+// hidden keeps a value where printing does not go. A pointer would not do: fmt
+// follows one in a field that is not exported when the verb does not fit it, and
+// never asks the value's own methods there.
+type hidden[T any] func() *T
+
+func hide[T any](v *T) hidden[T] { return func() *T { return v } }
+
+// get is the value; that of the zero hidden is zero.
+func (h hidden[T]) get() *T {
+	if h == nil {
+		return new(T)
+	}
+	return h()
 }
 
 const redactedText = "redacted"

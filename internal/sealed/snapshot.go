@@ -107,7 +107,7 @@ func (t *Tree) isAt(dir string, a Access) bool {
 		if err != nil {
 			return err
 		}
-		f := t.b.files[filepath.ToSlash(rel)]
+		f := t.b.get().files[filepath.ToSlash(rel)]
 		if f == nil || !e.Type().IsRegular() {
 			return errors.New("another file")
 		}
@@ -121,14 +121,14 @@ func (t *Tree) isAt(dir string, a Access) bool {
 		n++
 		return nil
 	})
-	return err == nil && n == len(t.b.files)
+	return err == nil && n == len(t.b.get().files)
 }
 
 func (t *Tree) writeTo(dir string, a Access) error {
 	dirMode, fileMode := a.modes()
 	made := []string{dir}
-	names := make([]string, 0, len(t.b.files))
-	for n := range t.b.files {
+	names := make([]string, 0, len(t.b.get().files))
+	for n := range t.b.get().files {
 		names = append(names, n)
 	}
 	slices.Sort(names)
@@ -139,7 +139,7 @@ func (t *Tree) writeTo(dir string, a Access) error {
 			return err
 		}
 		made = append(made, parents...)
-		if err := writeFile(p, t.b.files[name].data, fileMode, a.Group); err != nil {
+		if err := writeFile(p, t.b.get().files[name].data, fileMode, a.Group); err != nil {
 			return err
 		}
 	}
