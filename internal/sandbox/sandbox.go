@@ -1,3 +1,18 @@
+// Package sandbox runs one untrusted command under a Spec: it separates the
+// command from hookd, from the host and from other commands, bounds what it
+// uses, and returns when nothing of it is left.
+//
+// Tier 1 is bubblewrap with every namespace, a seccomp filter, resource limits
+// and, where hookd has the capabilities, a uid of its own for every running
+// command. A later tier implements the same Starter.
+//
+// What no tier here stops: the host's /usr can be read by every command, so
+// nothing secret belongs below it; the load of the host can be felt; a command
+// can lock (flock) the read-only files that it shares with others while it
+// runs; without a cgroup the inodes of /tmp, which take kernel memory, are
+// bounded by the wall clock alone. With a single uid only the mount namespace
+// stands between a command and hookd's files: one hole in bubblewrap or in the
+// kernel's namespaces opens them all.
 package sandbox
 
 import (

@@ -90,7 +90,7 @@ func runAs(tb testing.TB, mode, binary, run string) {
 	defer cancel()
 	args := append(userArgs(mode), binary, "-test.v", "-test.timeout=3m")
 	if strings.HasPrefix(run, "Benchmark") {
-		args = append(args, "-test.run=^$", "-test.bench=^"+run+"$", "-test.benchtime=200x")
+		args = append(args, "-test.run=^$", "-test.bench=^"+run+"$", "-test.benchtime=40x")
 	} else {
 		args = append(args, "-test.run=^"+run+"$")
 	}
