@@ -105,6 +105,10 @@ func Start(ctx context.Context, c Config) (*Candidate, error) {
 		closeAll(in, requests)
 		return nil, fmt.Errorf("start candidate: %w", err)
 	}
+	if err := errors.Join(Blocking(in), Blocking(out)); err != nil {
+		closeAll(in, out, requests, replies)
+		return nil, fmt.Errorf("start candidate: %w", err)
+	}
 	argv, binds := command(c)
 	process, err := c.Starter.Start(ctx, sandbox.Spec{
 		Role:   sandbox.Candidate,

@@ -55,6 +55,9 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 	return buf, nil
 }
 
+// Blocking makes a pipe's end one that a plain program can read or write.
+func Blocking(f *os.File) error { return syscall.SetNonblock(int(f.Fd()), false) }
+
 // waiting says how many bytes (up to 64) can be read from a pipe at once; they
 // are gone afterwards.
 func waiting(f *os.File) int {

@@ -1,0 +1,1020 @@
+# The property judge. It holds the sealed tree and never runs pushed code: a name
+# of the pushed tree is imported as a proxy, whose calls hookd carries to the
+# candidate and whose answers it checks on the way back.
+#
+# The main process reads orders on descriptor 3, reports on 4, and forks once a
+# property; the child of slot n talks to hookd on 5+2n and 6+2n. A frame of a
+# child opens with a letter: Q a request for the candidate, F a file of the
+# pushed tree, R a report. An answer opens with A (reply), B (bytes), E (refused).
+import _thread
+import ast
+import builtins
+import dataclasses
+import gc
+import importlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import os
+import signal
+import types
+import weakref
+
+ORDERS, REPORTS = 3, 4
+SESSION = None
+MAX_NOTE = 500
+
+
+class Refused(BaseException):
+    """Never seen by a property: the process ends where it is raised."""
+
+
+def refuse(text):
+    SESSION.report("refused", text)
+    SESSION.leave()
+
+
+# ---------------------------------------------------------------- proxies
+
+REFUSED = {
+    "__code__": "the source of proxied code", "__file__": "the source of proxied code", "__globals__": "the source of proxied code",
+    "__closure__": "the source of proxied code", "__loader__": "the source of proxied code",
+    "__signature__": "a signature of proxied code", "__wrapped__": "a signature of proxied code",
+    "__defaults__": "a signature of proxied code", "__kwdefaults__": "a signature of proxied code",
+    "__annotations__": "a signature of proxied code", "__text_signature__": "a signature of proxied code",
+    "__dict__": "the dictionary of a proxied object (vars)",
+}
+ASKED = {"__name__", "__qualname__", "__doc__", "__version__", "__all__", "__author__", "__cause__", "__context__", "__notes__", "__self__", "__func__"}
+_TOKEN = object()
+
+
+def remote(target, name):
+    if name[:2] == "__" and name[-2:] == "__" and name not in ASKED:
+        what = REFUSED.get(name)
+        if what is None or name == "__file__" and sys._getframe(2).f_code.co_name == "getmodule":
+            raise AttributeError(name)
+        refuse("%s cannot be read (%s)" % (what, name))
+    return SESSION.get(target, name)
+
+
+class ProxyMeta(type):
+    def __new__(meta, name, bases, space, token=None):
+        if token is not _TOKEN:
+            refuse("a proxied class cannot be subclassed (class %s)" % name)
+        return type.__new__(meta, name, bases, space)
+
+    def __init__(cls, name, bases, space, token=None):
+        type.__init__(cls, name, bases, space)
+
+    def __call__(cls, *args, **kwargs):
+        return SESSION.call(cls, args, kwargs)
+
+    def __getattr__(cls, name):
+        return remote(cls, name)
+
+    def __setattr__(cls, name, value):
+        refuse("a proxied class cannot be patched (%s.%s)" % (cls.__name__, name))
+
+    def __delattr__(cls, name):
+        refuse("a proxied class cannot be patched (%s.%s)" % (cls.__name__, name))
+
+    def __iter__(cls):
+        return SESSION.op("__iter__", cls)
+
+    def __len__(cls):
+        return SESSION.op("__len__", cls)
+
+    def __contains__(cls, item):
+        return SESSION.op("__contains__", cls, item)
+
+    def __getitem__(cls, item):
+        return SESSION.op("__getitem__", cls, item)
+
+    def __bool__(cls):
+        return True
+
+
+class Opaque(metaclass=ProxyMeta, token=_TOKEN):
+    __slots__ = ("_sg_handle", "__weakref__")
+    _sg_kind = "o"
+    _sg_dunders = frozenset()
+    _sg_order = _sg_frozen = False
+
+    def __getattr__(self, name):
+        return remote(self, name)
+
+    def __setattr__(self, name, value):
+        SESSION.ask("set", SESSION.enc(self), name, SESSION.enc(value))
+
+    def __delattr__(self, name):
+        SESSION.ask("del", SESSION.enc(self), name)
+
+    def __del__(self):
+        try:
+            SESSION.dead.append(self._sg_handle)
+        except AttributeError:
+            pass
+
+    def __eq__(self, other):
+        cls, kind = type(self), type(type(other))
+        if cls._sg_kind != "D" or kind is ProxyMeta and type(other)._sg_kind == "o" or kind is ProxyModule:
+            refuse("== of a proxied %s, which is not plain data; compare its values, or use 'is'" % cls.__name__)
+        if kind is not ProxyMeta:
+            return NotImplemented
+        if cls is not type(other):
+            return False
+        return self is other or SESSION.plain(self) == SESSION.plain(other)
+
+    def __ne__(self, other):
+        equal = Opaque.__eq__(self, other)
+        return equal if equal is NotImplemented else not equal
+
+    def __hash__(self):
+        cls = type(self)
+        if cls._sg_kind != "D":
+            refuse("the hash of a proxied %s, which is not plain data (a set member or a key)" % cls.__name__)
+        if not cls._sg_frozen:
+            raise TypeError("unhashable type: %r" % cls.__name__)
+        return hash(SESSION.plain(self))
+
+    def __bool__(self):
+        cls = type(self)
+        if cls._sg_kind != "D" or cls._sg_dunders & {"__bool__", "__len__"}:
+            refuse("the truth of a proxied %s; write 'is not None', or compare a value of it" % cls.__name__)
+        return True
+
+    def __str__(self):
+        return SESSION.op("__str__", self)
+
+    def __repr__(self):
+        return SESSION.op("__repr__", self)
+
+    def __format__(self, spec):
+        return SESSION.op("__format__", self, spec)
+
+    def __dir__(self):
+        return SESSION.op("__dir__", self)
+
+    def __copy__(self):
+        return SESSION.op("__copy__", self)
+
+    def __deepcopy__(self, memo):
+        return SESSION.op("__deepcopy__", self)
+
+    def __reduce_ex__(self, protocol):
+        refuse("a proxied %s cannot be pickled" % type(self).__name__)
+
+
+def _order(name):
+    def compare(self, other):
+        cls = type(self)
+        if cls._sg_kind != "D" or not cls._sg_order:
+            refuse("the order (<, >) of a proxied %s, which is not plain data; compare its values" % cls.__name__)
+        if type(other) is not cls:
+            return NotImplemented
+        return getattr(SESSION.plain(self).fields, name)(SESSION.plain(other).fields)
+
+    return compare
+
+
+for _name in ("__lt__", "__le__", "__gt__", "__ge__"):
+    type.__setattr__(Opaque, _name, _order(_name))
+
+
+class Plain:
+    """The picture of a dataclass instance: its class and the values of its fields."""
+
+    __slots__ = ("cls", "fields")
+
+    def __init__(self, cls, fields):
+        self.cls, self.fields = cls, fields
+
+    def __eq__(self, other):
+        return type(other) is Plain and self.cls is other.cls and self.fields == other.fields
+
+    def __hash__(self):
+        return hash((id(self.cls), self.fields))
+
+    def __lt__(self, other):
+        return self._ordered(other) and self.fields < other.fields
+
+    def __gt__(self, other):
+        return self._ordered(other) and self.fields > other.fields
+
+    def __le__(self, other):
+        return self._ordered(other) and self.fields <= other.fields
+
+    def __ge__(self, other):
+        return self._ordered(other) and self.fields >= other.fields
+
+    def _ordered(self, other):
+        if type(other) is not Plain or self.cls is not other.cls or not self.cls._sg_order:
+            raise TypeError("'<' not supported between these objects")
+        return True
+
+
+def _unary(name):
+    def f(self, *args):
+        return SESSION.op(name, self, *args)
+
+    return f
+
+
+def _reflected(name):
+    def f(self, other):
+        return SESSION.op(name, other, self)
+
+    return f
+
+
+def _call(self, *args, **kwargs):
+    return SESSION.call(self, args, kwargs)
+
+
+def _exit(self, kind, error, traceback):
+    return SESSION.ask("exit", SESSION.enc(self), SESSION.enc_error(error))
+
+
+def _aexit(self, kind, error, traceback):
+    return SESSION.ask("aexit", SESSION.enc(self), SESSION.enc_error(error))
+
+
+def _await(self):
+    return SESSION.ask("await", SESSION.enc(self))
+    yield
+
+
+def _send(self, value):
+    raise StopIteration(SESSION.ask("await", SESSION.enc(self)))
+
+
+def _throw(self, kind, value=None, traceback=None):
+    raise kind if value is None else value
+
+
+def _close(self):
+    return None
+
+
+OPERATORS = {"__%s__" % n: _unary("__%s__" % n) for n in
+             "len iter next reversed contains getitem setitem delitem enter aenter aiter anext int float complex index bytes neg "
+             "pos abs invert round trunc floor ceil fspath add sub mul matmul truediv floordiv mod divmod pow lshift rshift and "
+             "xor or iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ixor ior".split()}
+for _name in "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split():
+    OPERATORS["__r%s__" % _name] = _reflected("__%s__" % _name)
+OPERATORS.update({"__call__": _call, "__exit__": _exit, "__aexit__": _aexit, "__await__": _await})
+
+
+class EnumMember:
+    """Mixed into the judge's image of an enum class; there is one object a member."""
+
+    __slots__ = ()
+
+    @property
+    def name(self):
+        return self._name_
+
+    @property
+    def value(self):
+        return self._value_
+
+    def __getattr__(self, name):
+        return remote(self, name)
+
+    def __repr__(self):
+        return SESSION.op("__repr__", self)
+
+    def __str__(self):
+        return SESSION.op("__str__", self)
+
+    def __format__(self, spec):
+        return SESSION.op("__format__", self, spec)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class NamedTuple(tuple):
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        return remote(self, name)
+
+    def _asdict(self):
+        return dict(zip(type(self)._fields, self))
+
+    def _replace(self, **changes):
+        names = type(self)._fields
+        if set(changes) - set(names):
+            raise ValueError("Got unexpected field names: %r" % sorted(set(changes) - set(names)))
+        return tuple.__new__(type(self), [changes.get(n, v) for n, v in zip(names, self)])
+
+    def __repr__(self):
+        return "%s(%s)" % (type(self).__name__, ", ".join("%s=%r" % p for p in zip(type(self)._fields, self)))
+
+
+class ProxyModule(types.ModuleType):
+    def __getattribute__(self, name):
+        if name == "__dict__":
+            refuse("the dictionary of a proxied module (vars)")
+        return object.__getattribute__(self, name)
+
+    def __getattr__(self, name):
+        return remote(self, name)
+
+    def __setattr__(self, name, value):
+        if type(value) is ProxyModule or name in ("__spec__", "__path__", "__loader__", "__package__", "__cached__"):
+            return  # the import system binds submodules on their parent; the candidate has done that for itself
+        refuse("a proxied module cannot be patched (%s.%s)" % (object.__getattribute__(self, "__name__"), name))
+
+    def __delattr__(self, name):
+        refuse("a proxied module cannot be patched (%s.%s)" % (object.__getattribute__(self, "__name__"), name))
+
+    def __dir__(self):
+        return SESSION.op("__dir__", self)
+
+
+def _class_dict(kind, number, dunders, extra, module, qualname):
+    space = {"__module__": module, "__qualname__": qualname, "_sg_number": number, "_sg_kind": kind, "_sg_dunders": frozenset(dunders)}
+    if kind == "e":
+        if not extra[0]:
+            space["__slots__"] = ("_name_", "_value_")
+        space["__hash__"] = {"int": int.__hash__, "str": str.__hash__}.get(extra[0], object.__hash__)
+        return space
+    if kind == "n":
+        space["__slots__"] = ()
+        space["_fields"] = tuple(extra)
+        for n, name in enumerate(extra):
+            space[name] = property(lambda self, n=n: tuple.__getitem__(self, n))
+        return space
+    if kind == "x":
+        space["__str__"] = lambda self: self.__dict__.get("_sg_text", "")
+        space["__getattr__"] = lambda self, name: remote(self, name)
+        return space
+    space["__slots__"] = ()
+    for name in dunders:
+        f = OPERATORS.get(name)
+        if f is not None:
+            space[name] = f
+    if "__await__" in dunders:
+        space.update(send=_send, throw=_throw, close=_close)
+    if kind == "D":
+        fields = {}
+        for name, init in extra[2:]:
+            f = dataclasses.field(init=init)
+            f.name, f.type, f._field_type = name, object, dataclasses._FIELD
+            fields[name] = f
+        space.update(__dataclass_fields__=fields, __match_args__=tuple(n for n, init in extra[2:] if init),
+                     _sg_order=extra[0], _sg_frozen=extra[1])
+    return space
+
+
+# ---------------------------------------------------------------- the exchange with the candidate
+
+
+class Session(Codec):
+    def __init__(self, incoming, outgoing, names):
+        Codec.__init__(self, 2)
+        self.incoming, self.outgoing = incoming, outgoing
+        self.names = names
+        self.live = weakref.WeakValueDictionary()  # handle -> proxy
+        self.dead = []  # handles whose proxy is gone
+        self.classes = {}
+        self.members = {}
+        self.modules = {}
+        self.calls = 0
+        self.lock = _thread.RLock()
+        probe = [[]]
+        self.alone = sys.getrefcount(probe[0])  # of a container that only the table holds
+
+    # -- frames
+
+    def report(self, *what):
+        try:
+            write_frame(self.outgoing, "R" + dumps(list(what)))
+        except Bad:
+            write_frame(self.outgoing, "R" + dumps([what[0], "more than can be said"]))
+
+    def leave(self):
+        """End the process once hookd has read what was reported."""
+        read_frame(self.incoming)
+        os._exit(0)
+
+    def ask(self, op, *args):
+        """One request; args are encoded. Returns what it gave, or raises what it raised."""
+        with self.lock:
+            return self.exchange(op, args)
+
+    def exchange(self, op, args):
+        try:
+            definitions = self.changes()
+            text = dumps([op, definitions, self.loose(), self.released(), *args])
+            if len(text) > MAX_FRAME - 256:
+                raise Bad("more than 8 MiB in one request")
+        except (Bad, RecursionError) as e:
+            refuse("%s cannot be passed to the pushed code" % e)
+        write_frame(self.outgoing, "Q" + text)
+        reply = read_frame(self.incoming)
+        if not reply or reply[:1] != b"A":
+            os._exit(0)
+        reply = loads(reply[1:].decode("ascii"))
+        try:
+            for c in reply[3]:
+                self.describe(*c)
+            self.apply(reply[2])
+            value = self.dec(reply[1])
+        except (Bad, RecursionError) as e:
+            refuse("an answer of the pushed code is refused: %s" % e)
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as e:
+            refuse("an answer of the pushed code makes no sense: %s" % type(e).__name__)
+        if reply[0] == "ok":
+            return value
+        if reply[0] == "stop":
+            raise StopIteration(value)
+        if not isinstance(value, BaseException):
+            refuse("an answer of the pushed code makes no sense: an exception that is none")
+        raise value.with_traceback(None)
+
+    def loose(self):
+        count, alone = sys.getrefcount, self.alone
+        out = [i for i, entry in self.known.items() if count(entry[0]) <= alone]
+        for i in out:
+            self.forget(i)
+        return out
+
+    def released(self):
+        dead, self.dead = self.dead, []
+        return [n for n in dead if n not in self.live]
+
+    # -- verbs
+
+    def call(self, target, args, kwargs):
+        self.calls += 1
+        return self.ask("call", *self.encoded(target, args, kwargs))
+
+    def encoded(self, target, args, kwargs):
+        try:
+            return self.enc(target), [self.enc(a) for a in args], [[k, self.enc(a)] for k, a in kwargs.items()]
+        except (Bad, RecursionError) as e:
+            refuse("%s cannot be passed to the pushed code" % e)
+
+    def op(self, name, *args):
+        self.calls += 1
+        return self.ask("op", name, *self.encoded(None, args, {})[1])
+
+    def get(self, target, name):
+        value = self.ask("get", self.enc(target), name)
+        if type(target) is not ProxyModule or type(type(value)) is not ProxyMeta and type(value) not in (ProxyMeta, ProxyModule):
+            self.calls += 1
+        return value
+
+    def plain(self, target):
+        return self.ask("plain", self.enc(target))
+
+    # -- out
+
+    def enc_record(self, v, t, depth):
+        if type(t) is ProxyMeta:
+            kind = t._sg_kind
+            if kind == "n":
+                return ["n", t._sg_number] + [self.enc(x, depth + 1) for x in v]
+            if kind == "e":
+                return ["e", t._sg_number, v._name_]
+            return ["o", v.__dict__["_sg_handle"] if kind == "x" else v._sg_handle]
+        if t is ProxyMeta:
+            return ["C", v._sg_number]
+        if t is ProxyModule:
+            return ["o", object.__getattribute__(v, "_sg_handle")]
+        return None
+
+    def enc_object(self, v, t):
+        if isinstance(v, type):
+            if getattr(sys.modules.get(v.__module__), v.__qualname__, None) is v and v.__module__ in STANDARD_MODULES:
+                return ["g", v.__module__, v.__qualname__]
+        elif t is types.BuiltinFunctionType and type(v.__self__) is types.ModuleType and v.__self__.__name__ in ("builtins", "math", "_operator"):
+            return ["g", v.__self__.__name__, v.__name__]
+        elif t is types.MethodDescriptorType and v.__objclass__.__module__ == "builtins":
+            return ["g", "builtins", v.__qualname__]
+        elif isinstance(v, BaseException):
+            return self.enc_error(v)
+        if callable(v):
+            raise Bad("a callback (%s) of the property" % t.__name__)
+        raise Bad("an object of the property's own (%s)" % t.__name__)
+
+    def enc_error(self, e):
+        if e is None:
+            return None
+        t = type(e)
+        if type(t) is ProxyMeta:
+            return self.enc(e)
+        if t.__module__ in STANDARD_MODULES and getattr(sys.modules.get(t.__module__), t.__name__, None) is t:
+            try:
+                return ["x", t.__module__, t.__name__, self.enc(tuple(e.args))]
+            except Bad:
+                pass
+        return ["x", "builtins", "Exception", self.enc((str(e),))]
+
+    # -- in
+
+    def describe(self, number, name, qualname, module, bases, kind, dunders, extra):
+        if number in self.classes:
+            raise Bad("a class described twice")
+        # entered first: a class may be its own base's neighbour, never its own base
+        self.classes[number] = None
+        resolved = [self.base(b) for b in bases]
+        resolved = [b for b in resolved if b is not None]
+        if kind == "x":
+            resolved = [b for b in resolved if issubclass(b, BaseException)] or [Exception]
+        elif kind == "e":
+            mixin = {"int": int, "str": str}.get(extra[0])
+            resolved = [EnumMember, mixin] if mixin else [EnumMember]
+        elif kind == "n":
+            resolved = [NamedTuple]
+        else:
+            resolved = [b for b in resolved if issubclass(b, Opaque)] or [Opaque]
+        space = _class_dict(kind, number, dunders, extra, module, qualname)
+        self.classes[number] = ProxyMeta(name, tuple(resolved), space, token=_TOKEN)
+
+    def base(self, v):
+        if v[0] == "C":
+            return self.classes.get(v[1])
+        return self.dec_global(v)
+
+    def dec_class(self, v):
+        cls = self.classes[v[1]]
+        if cls is None:
+            raise Bad("a class that is not described")
+        return cls
+
+    def dec_object(self, v):
+        proxy = self.live.get(v[1])
+        if proxy is None:
+            cls = self.dec_class(v[1:])
+            if not issubclass(cls, Opaque):
+                raise Bad("an object of a class of another kind")
+            proxy = object.__new__(cls)
+            OPAQUE_HANDLE(proxy, v[1])
+            self.live[v[1]] = proxy
+        return proxy
+
+    def dec_named(self, v):
+        cls = self.dec_class(v)
+        if cls._sg_kind != "n" or len(cls._fields) != len(v) - 2:
+            raise Bad("a named tuple of another length")
+        return tuple.__new__(cls, [self.dec(x) for x in v[2:]])
+
+    def dec_enum(self, v):
+        key = (v[1], v[2])
+        member = self.members.get(key)
+        if member is None:
+            cls, value = self.dec_class(v), self.dec(v[3])
+            if cls._sg_kind != "e":
+                raise Bad("a member of a class that is no enum")
+            if issubclass(cls, int):
+                member = int.__new__(cls, value)
+            elif issubclass(cls, str):
+                member = str.__new__(cls, value)
+            else:
+                member = object.__new__(cls)
+            member._name_, member._value_ = v[2], value
+            self.members[key] = member
+        return member
+
+    def dec_module(self, v):
+        module = self.modules.get(v[1])
+        if module is None:
+            module = ProxyModule(v[2])
+            object.__setattr__(module, "_sg_handle", v[1])
+            object.__setattr__(module, "__path__", [])
+            self.modules[v[1]] = module
+        return module
+
+    def dec_global(self, v):
+        if v[1] not in STANDARD_MODULES:
+            raise Bad("a class of a module that is not standard")
+        found = getattr(sys.modules.get(v[1]), v[2], None)
+        if not isinstance(found, type) or not (issubclass(found, BaseException) or v[1] == "builtins" and v[2] in BASIC_TYPES):
+            if found is None and v[1] != "builtins":
+                return Exception  # of a module that the property never imported, so it cannot name the class
+            raise Bad("a name that is no class")
+        return found
+
+    def dec_exception(self, v):
+        handle = v[1]
+        known = self.live.get(handle)
+        if known is not None:
+            return known
+        cls = self.dec_class(v[2]) if v[2][0] == "C" else self.dec_global(v[2])
+        if not issubclass(cls, BaseException):
+            raise Bad("an exception that is none")
+        args = self.dec(v[4])
+        if type(args) is not tuple:
+            raise Bad("an exception whose arguments are none")
+        try:
+            e = cls.__new__(cls, *args)
+            if type(cls) is not ProxyMeta:
+                cls.__init__(e, *args)
+        except Exception:
+            e = cls.__new__(cls)
+        e.args = args
+        for name, value in v[5]:
+            if not name.startswith("__"):
+                try:
+                    BaseException.__setattr__(e, name, self.dec(value))
+                except (AttributeError, TypeError):
+                    pass
+        if type(cls) is ProxyMeta:
+            e.__dict__.update(_sg_handle=handle, _sg_text=self.dec(v[3]))
+            self.live[handle] = e
+        return e
+
+    def dec_plain(self, v):
+        tag, items = v[0], v[1:]
+        if tag == "K":
+            cls = self.dec_class(v)
+            if cls._sg_kind != "D":
+                raise Bad("a record of a class that is no dataclass")
+            return Plain(cls, tuple([self.dec(x) for x in items[1:]]))
+        if tag == "L":
+            return [self.dec(x) for x in items]
+        if tag == "M":
+            return {self.dec(items[n]): self.dec(items[n + 1]) for n in range(0, len(items), 2)}
+        if tag == "G":
+            return {self.dec(x) for x in items}
+        return bytearray.fromhex(v[1])
+
+
+OPAQUE_HANDLE = Opaque.__dict__["_sg_handle"].__set__
+
+
+# ---------------------------------------------------------------- imports
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports names of the pushed tree as proxies."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in SESSION.names:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        try:
+            return SESSION.ask("import", spec.name)
+        except ModuleNotFoundError as e:
+            if e.name == spec.name:
+                raise
+            failed = e
+        except BaseException as e:
+            failed = e
+        SESSION.report("unimported", "%s did not load: %s" % (spec.name, describe_error(failed)))
+        SESSION.leave()
+
+    def exec_module(self, module):
+        pass
+
+
+def imports(tree):
+    """Top-level imports of a module: (name, whether it may be missing)."""
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for a in node.names:
+                yield a.name
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module
+
+
+def helper(sealed, name):
+    for base in (sealed + "/properties/", sealed + "/"):
+        for path in (base + name + ".py", base + name + "/__init__.py"):
+            if os.path.isfile(path):
+                return path
+    return None
+
+
+def needed(sealed, tree, names, seen):
+    """What of the pushed tree a module and its sealed helpers import."""
+    for name in imports(tree):
+        top = name.partition(".")[0]
+        if top in names:
+            if name not in seen:
+                seen[name] = True
+        elif top not in seen:
+            seen[top] = False
+            path = helper(sealed, top)
+            if path is not None:
+                with open(path, "rb") as f:
+                    needed(sealed, ast.parse(f.read()), names, seen)
+    return [n for n, pushed in seen.items() if pushed]
+
+
+# ---------------------------------------------------------------- one property
+
+
+class Printed:
+    """Takes what a property prints: the start of it is for maintainers."""
+
+    encoding, errors, closed = "utf-8", "strict", False
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        if len(self.text) < MAX_NOTE:
+            self.text += text[:MAX_NOTE]
+        return len(text)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return False
+
+    def fileno(self):
+        return 1
+
+
+class Candidate:
+    """The second argument of holds(fixture_bytes, candidate)."""
+
+    def call(self, entry, *args, **kwargs):
+        """Calls "package.module:function" of the pushed code."""
+        return self.get(entry)(*args, **kwargs)
+
+    def get(self, entry):
+        """The object that "package.module:name" names."""
+        return SESSION.ask("resolve", str(entry))
+
+    def read(self, path):
+        """The bytes of a file of the pushed tree."""
+        write_frame(SESSION.outgoing, "F" + dumps(str(path)))
+        reply = read_frame(SESSION.incoming)
+        SESSION.calls += 1
+        if reply and reply[:1] == b"B":
+            return reply[1:]
+        if reply and reply[:1] == b"E":
+            raise FileNotFoundError(2, reply[1:].decode(), str(path))
+        os._exit(0)
+
+    def run(self, argv, stdin=b""):
+        """Runs a command in the candidate's sandbox, in the tree."""
+        SESSION.calls += 1
+        if isinstance(stdin, str):
+            stdin = stdin.encode()
+        argv = tuple(str(a) for a in argv)
+        code, out, err = SESSION.ask("run", SESSION.enc(argv), SESSION.enc(bytes(stdin)), 3600)
+        return Completed(code, out, err)
+
+    def patch(self, target, value=None, *, returns=_TOKEN):
+        """Replaces "package.module:name" with a value, or with a function that returns one; "with" undoes it."""
+        given = value if returns is _TOKEN else returns
+        return Patch(SESSION.ask("patch", str(target), SESSION.encoded(None, (given,), {})[1][0], returns is not _TOKEN))
+
+
+class Completed:
+    def __init__(self, returncode, stdout, stderr):
+        self.returncode, self.stdout, self.stderr = returncode, stdout, stderr
+
+
+class Patch:
+    def __init__(self, number):
+        self.number = number
+
+    def undo(self):
+        if self.number is not None:
+            SESSION.ask("unpatch", self.number)
+        self.number = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.undo()
+        return False
+
+
+def describe_error(e):
+    try:
+        text = str(e)
+    except Exception:
+        text = ""
+    if isinstance(e, SyntaxError):
+        return "%s: %s" % (type(e).__name__, text)
+    line, tb = "", e.__traceback__
+    while tb is not None:
+        name = tb.tb_frame.f_code.co_filename
+        if name.startswith(SEALED + "/"):
+            line = " (%s, line %d)" % (name[len(SEALED) + 1:], tb.tb_lineno)
+        tb = tb.tb_next
+    return "%s: %s%s" % (type(e).__name__, text[:MAX_NOTE], line)
+
+
+def takes_candidate(holds):
+    try:
+        params = list(inspect.signature(holds).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    params = [p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(params) > 1 and (params[1].default is inspect.Parameter.empty or params[1].name == "candidate")
+
+
+def load(path, names):
+    """Loads a property and returns its holds."""
+    full = SEALED + "/" + path
+    with open(full, "rb") as f:
+        tree = ast.parse(f.read(), full)
+    wanted = needed(SEALED, tree, names, {})
+    if wanted:
+        SESSION.ask("load", [[n, False] for n in wanted])
+    name = os.path.splitext(os.path.basename(path))[0]
+    module = types.ModuleType(name)
+    module.__file__ = full
+    module.__spec__ = importlib.machinery.ModuleSpec(name, None, origin=full)
+    sys.modules.setdefault(name, module)
+    exec(compile(tree, full, "exec", dont_inherit=True), module.__dict__)
+    if not callable(module.__dict__.get("holds")):
+        raise ImportError("there is no holds(fixture_bytes) -> bool")
+    return module.__dict__["holds"]
+
+
+def judge(path, fixtures, names):
+    session = SESSION
+    printed = sys.stdout = sys.stderr = Printed()
+    try:
+        holds = load(path, names)
+    except BaseException as e:
+        session.report("unloaded", describe_error(e))
+        session.leave()
+    session.report("loaded")
+    more = (Candidate(),) if takes_candidate(holds) else ()
+    for n, (ident, fixture) in enumerate(fixtures):
+        with open(SEALED + "/" + fixture, "rb") as f:
+            body = f.read()
+        note = ""
+        try:
+            out = holds(body, *more)
+            if inspect.iscoroutine(out):
+                import asyncio
+
+                out = asyncio.run(out)
+            good = out is True
+            if out is not True and out is not False:
+                note = "%s: holds returned %s, not a bool" % (ident, type(out).__name__)
+        except BaseException as e:
+            good, note = False, "%s: holds raised %s" % (ident, describe_error(e))
+        session.report("fixture", n, good, note[:MAX_NOTE])
+    session.report("end", session.calls, "" if not printed.text else "printed: " + printed.text[:MAX_NOTE])
+    session.leave()
+
+
+# ---------------------------------------------------------------- the main process
+
+
+def standard_paths():
+    return [p for p in sys.path if p != KIT]
+
+
+def is_standard(name):
+    if name in sys.builtin_module_names:
+        return True
+    names = getattr(sys, "stdlib_module_names", None)
+    if names is not None:
+        return name in names
+    return importlib.machinery.PathFinder.find_spec(name, STANDARD_PATHS) is not None
+
+
+class Standard:
+    """The names of the standard library's modules."""
+
+    def __contains__(self, name):
+        return isinstance(name, str) and is_standard(name.partition(".")[0])
+
+
+STANDARD_MODULES = Standard()
+
+
+class Main:
+    def __init__(self):
+        self.slots = {}  # slot -> pid
+        self.names = frozenset()
+
+    def serve(self):
+        import select
+
+        wake_in, wake_out = os.pipe()
+        os.set_blocking(wake_out, False)
+        signal.set_wakeup_fd(wake_out, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.private = (wake_in, wake_out)
+        poll = select.poll()
+        poll.register(ORDERS, select.POLLIN)
+        poll.register(wake_in, select.POLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                if fd == wake_in:
+                    os.read(wake_in, 4096)
+                    self.reap()
+                    continue
+                order = read_frame(ORDERS)
+                if order is None:
+                    os._exit(0)
+                order = loads(order.decode("ascii"))
+                getattr(self, "do_" + order[0])(*order[1:])
+
+    def do_setup(self, names, paths):
+        self.names = frozenset(n for n in names if not is_standard(n) and helper(SEALED, n) is None)
+        for path in paths:
+            try:
+                with open(SEALED + "/" + path, "rb") as f:
+                    found = list(imports(ast.parse(f.read())))
+            except (OSError, SyntaxError, ValueError):
+                continue
+            for name in found:
+                if is_standard(name.partition(".")[0]) and name not in sys.modules:
+                    try:
+                        importlib.import_module(name)
+                    except Exception:
+                        pass
+        sys.meta_path.insert(0, Finder())
+        sys.path[:] = [SEALED + "/properties", SEALED] + sys.path
+        gc.collect()
+        gc.freeze()
+        write_frame(REPORTS, dumps(["up"]))
+
+    def do_run(self, slot, slots, path, fixtures):
+        global SESSION
+        pid = os.fork()
+        if pid:
+            self.slots[slot] = pid
+            return
+        try:
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for fd in (ORDERS, REPORTS) + self.private:
+                os.close(fd)
+            for n in range(slots):
+                if n != slot:
+                    os.close(5 + 2 * n)
+                    os.close(6 + 2 * n)
+            null = os.open("/dev/null", os.O_RDWR)
+            for fd in (0, 1, 2):
+                os.dup2(null, fd)
+            SESSION = Session(5 + 2 * slot, 6 + 2 * slot, self.names)
+            judge(path, fixtures, self.names)
+        finally:
+            os._exit(70)
+
+    def do_kill(self, slot):
+        pid = self.slots.get(slot)
+        if pid is not None:
+            kill_group(pid)
+
+    def reap(self):
+        for slot, pid in list(self.slots.items()):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if not done:
+                continue
+            del self.slots[slot]
+            kill_group(pid)
+            self.drain(5 + 2 * slot)
+            code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+            write_frame(REPORTS, dumps(["gone", slot, code]))
+
+    def drain(self, fd):
+        import select
+
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        while poll.poll(0):
+            if not os.read(fd, 1 << 16):
+                return
+
+
+def kill_group(pid):
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+
+
+if __name__ == "__main__":
+    SEALED = sys.argv[1]
+    SLOTS = int(sys.argv[2])
+    KIT = __file__.rpartition("/")[0]
+    STANDARD_PATHS = sys.path[:] = standard_paths()
+    for _fd in range(3, 5 + 2 * SLOTS):
+        os.set_inheritable(_fd, False)
+    import datetime  # noqa: F401
+    import decimal  # noqa: F401
+    import enum  # noqa: F401
+    import fractions  # noqa: F401
+    import json  # noqa: F401
+    import random  # noqa: F401
+    import re  # noqa: F401
+
+    Main().serve()
