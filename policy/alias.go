@@ -5,7 +5,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -121,19 +120,22 @@ func fold(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
 	}
-	s = strings.Map(func(r rune) rune {
-		if ignorable(r) {
-			return -1
-		}
-		return r
-	}, s)
-	s = cases.Fold().String(norm.NFKD.String(s))
-	return strings.Map(func(r rune) rune {
-		if ignorable(r) {
-			return -1
-		}
-		return r
-	}, norm.NFKC.String(s))
+	s = strings.Map(foldRune, norm.NFKD.String(strings.Map(foldRune, s)))
+	return norm.NFKC.String(strings.ReplaceAll(s, "\u00df", "ss"))
+}
+
+// foldRune is simple case folding (all of a rune's case forms give the same
+// one), and -1 for what is ignored. Of full folding, compatibility decomposition
+// gives all but the sharp s.
+func foldRune(r rune) rune {
+	if ignorable(r) {
+		return -1
+	}
+	least := r
+	for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+		least = min(least, other)
+	}
+	return unicode.ToLower(least)
 }
 
 func isASCII(s string) bool {

@@ -225,6 +225,19 @@ func formatFits(keyType, format string) (want string, ok bool) {
 	return keyType, format == keyType
 }
 
+// VerifyKey checks that the token's own key signed its statement as an approval,
+// and says nothing about whose key it is or whether it counts now.
+func (t Token) VerifyKey() (fingerprint string, err error) {
+	sig, err := ParseSignature(t.Signature)
+	if err != nil {
+		return "", err
+	}
+	if err := sig.verify(NamespaceChange, t.Statement.Bytes()); err != nil {
+		return "", fmt.Errorf("check signature by %s: %w: %w", sig.Fingerprint(), ErrBadSignature, err)
+	}
+	return sig.Fingerprint(), nil
+}
+
 // verify checks the signature over message in namespace.
 func (s Signature) verify(namespace string, message []byte) error {
 	if s.sig == nil || s.Namespace != namespace {
