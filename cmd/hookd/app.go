@@ -91,6 +91,21 @@ type errSilent struct{ code int }
 
 func (e errSilent) Error() string { return fmt.Sprintf("exit %d", e.code) }
 
+// execute runs one of the verbs by its arguments and returns the exit code.
+func (a *app) execute(ctx context.Context, args []string, verbs ...*cobra.Command) int {
+	root := group("hookd", "judge pushes by oracles that the pusher cannot see", verbs...)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fail(exitUsage, c.CommandPath()+" --help lists the flags", "%w", err)
+	})
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return a.report(root.ExecuteContext(ctx))
+}
+
 // group is a command that only holds others.
 func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{

@@ -8,8 +8,6 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/spf13/cobra"
 )
 
 func main() {
@@ -24,16 +22,5 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
-	root := group("hookd", "judge pushes by oracles that the pusher cannot see",
-		sealCommand(a), freezeCommand(a), packetCommand(a), policyCommand(a))
-	root.SilenceErrors, root.SilenceUsage = true, true
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fail(exitUsage, c.CommandPath()+" --help lists the flags", "%w", err)
-	})
-	root.SetArgs(args)
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	return a.report(root.ExecuteContext(ctx))
+	return a.execute(ctx, args, sealCommand(a), freezeCommand(a), packetCommand(a), policyCommand(a))
 }
