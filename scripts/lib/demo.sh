@@ -339,7 +339,7 @@ demo_seal() {
 	mkdir "$replay/inbox"
 	cp -R "$sample/." "$replay/inbox/"
 	demo_own
-	quiet on_replay_host hookd seal init --config hookd.yaml --repo parcel --parent "$(tip refs/heads/main)"
+	quiet on_replay_host hookd seal init --config hookd.yaml --repo parcel
 	for name in counter express; do
 		quiet on_replay_host hookd seal add-fixture --config hookd.yaml --repo parcel "$name" "inbox/fixtures/$name.json"
 	done
@@ -347,7 +347,7 @@ demo_seal() {
 		quiet on_replay_host hookd seal new-property --config hookd.yaml --repo parcel "$name"
 		on_replay_host cp "inbox/properties/$name.py" "sealed/properties/$name.py"
 	done
-	quiet on_replay_host hookd seal lock --config hookd.yaml --repo parcel
+	quiet on_replay_host hookd seal lock --config hookd.yaml --repo parcel --parent "$(tip refs/heads/main)"
 	rm -r "$replay/inbox"
 }
 
@@ -432,8 +432,8 @@ scene_oracle_change() {
 
 maintainer_approves() {
 	local out
-	show_command 'git oracle approve origin/oracle-change/heavier --reason "40 kg since the new contract"'
-	if out=$(maintainer git oracle approve origin/oracle-change/heavier --reason "40 kg since the new contract" 2>&1); then
+	show_command 'git oracle approve origin/oracle-change/heavier --yes --reason "40 kg since the new contract"'
+	if out=$(maintainer git oracle approve origin/oracle-change/heavier --yes --reason "40 kg since the new contract" 2>&1); then
 		indent <<<"$out"
 	else
 		indent <<<"$out"

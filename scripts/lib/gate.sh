@@ -23,7 +23,12 @@ signers_line() {
 # hook_path is the PATH that the hook's programs get: where git is, and the
 # system's own directories.
 hook_path() {
-	printf '%s:/usr/local/bin:/usr/bin:/bin' "$(dirname "$(command -v git)")"
+	local dir
+	dir=$(dirname "$(command -v git)")
+	case $dir in
+	/usr/local/bin | /usr/bin | /bin) printf '/usr/local/bin:/usr/bin:/bin' ;;
+	*) printf '%s:/usr/local/bin:/usr/bin:/bin' "$dir" ;;
+	esac
 }
 
 # fill_shim TEMPLATE NAME=VALUE… prints the shim with its empty values filled in.

@@ -133,6 +133,7 @@ check_options() {
 	fi
 	run_dir=$opt_var/run
 	[[ $opt_etc != /etc/sealgate ]] || run_dir=/run/sealgate
+	[[ ${#run_dir} -le 89 ]] || usage_error "too long for the path of a socket: $run_dir"
 	gate_file=$opt_etc/gate.yaml
 	hookd_file=$opt_etc/hookd.yaml
 	state_dir=$opt_var/gate
@@ -169,7 +170,7 @@ add_target() {
 # user_of PATH prints the owner's name, or the number where it has none.
 user_of() {
 	local name
-	name=$(user_of "$1")
+	name=$(stat -c %U "$1")
 	if [[ $name == UNKNOWN ]]; then stat -c %u "$1"; else echo "$name"; fi
 }
 
@@ -276,7 +277,7 @@ key_or_dash() { if [[ -f $1 ]]; then public_key "$1"; else printf -- '-'; fi; }
 
 # new_entry PATH ID NAME prints the entry of a repository that has none.
 new_entry() {
-	local path=$1 id=$2 name=$3 head releases
+	local path=$1 id=$2 name=$3 head releases newline=$'\n'
 	head=$(head_ref "$path")
 	releases=$(release_entries "$path" "$head")
 	cat <<-YAML
@@ -286,7 +287,7 @@ new_entry() {
 		    protected:
 		      - ref: $(yaml_quote "$head")
 		        baseline: $(baseline "$path" "$head")
-		      - pattern: refs/heads/release/**${releases:+$'\n'$releases}
+		      - pattern: refs/heads/release/**${releases:+$newline$releases}
 		    maintainers: $(yaml_quote "$opt_etc/$name/maintainers")
 		    revoked_keys: $(yaml_quote "$opt_etc/$name/revoked_keys")
 		    agents: $(yaml_quote "$opt_etc/$name/agents")
@@ -437,7 +438,7 @@ install_repository() {
 	fi
 	install_people "$name" "$path"
 	if [[ $opt_seal != no && ( -z $block || $opt_seal == yes || $(field "$block" seal) == true ) ]]; then
-		install_seal "$path" "$id" "$name"
+		install_seal "$id" "$name"
 	fi
 	if [[ -z $block ]]; then
 		block=$(new_entry "$path" "$id" "$name")
@@ -500,7 +501,7 @@ install_people() {
 }
 
 install_seal() {
-	local path=$1 id=$2 name=$3 seal=$opt_var/seals/$3 content
+	local id=$1 name=$2 seal=$opt_var/seals/$2 content
 	if [[ ! -f $hookd_file ]]; then
 		content=$(hookd_header "$id")$'\n'$(hookd_entry "$id" "$name")
 		ensure_file "$hookd_file" 0644 "$(root_user)" "$content"
@@ -514,13 +515,11 @@ install_seal() {
 	fi
 	ensure_dir "$seal" 0700 "$opt_hookd_user"
 	[[ -f $seal/MANIFEST.json ]] ||
-		step "begin the sealed tree $seal" begin_seal "$name" "$(baseline "$path" "$(head_ref "$path")")"
+		step "begin the sealed tree $seal" begin_seal "$name"
 }
 
 begin_seal() {
-	local -a parent=()
-	[[ $2 == none ]] || parent=(--parent "$2")
-	as_user "$opt_hookd_user" "$opt_prefix/hookd" seal init --config "$hookd_file" --repo "$1" "${parent[@]}" >/dev/null
+	as_user "$opt_hookd_user" "$opt_prefix/hookd" seal init --config "$hookd_file" --repo "$1" >/dev/null
 }
 
 hookd_header() {
