@@ -105,6 +105,7 @@ exist for that step, and what to do next.`,
 			if err != nil {
 				return err
 			}
+			defer o.close()
 			return a.status(cmd.Context(), o, revision(args), asJSON)
 		},
 	}
@@ -163,6 +164,7 @@ and several of them change protected paths, each step is signed.`,
 			if err != nil {
 				return err
 			}
+			defer o.close()
 			return o.approve(cmd.Context(), args[0], opts, a.tty, a.stdout)
 		},
 	}

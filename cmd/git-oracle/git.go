@@ -193,8 +193,9 @@ func (c *clone) commit(ctx context.Context, rev string) (string, error) {
 	return c.line(ctx, "rev-parse", "--quiet", "--verify", "--end-of-options", rev+"^{commit}")
 }
 
-// missing are those of the ids that the repository does not have. Nothing is
-// fetched for the question.
+// missing are those of the ids that the repository does not have, as far as git
+// can tell: in a partial clone it gives up at the first one that it lacks, and
+// all are taken for missing. Nothing is fetched for the question.
 func (c *clone) missing(ctx context.Context, ids []string) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -203,6 +204,9 @@ func (c *clone) missing(ctx context.Context, ids []string) ([]string, error) {
 	quiet.env = append(slices.Clone(c.env), "GIT_NO_LAZY_FETCH=1")
 	out, err := quiet.feed(ctx, []byte(strings.Join(ids, "\n")+"\n"), "cat-file", "--batch-check=%(objectname)")
 	if err != nil {
+		if promisor, perr := c.promisor(ctx); perr == nil && promisor != "" {
+			return ids, nil
+		}
 		return nil, err
 	}
 	var gone []string

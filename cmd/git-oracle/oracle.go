@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/sealgate/sealgate/internal/approval"
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/internal/state"
 )
 
 // oracle is a clone together with the gate of one remote, as it is now.
@@ -16,6 +18,8 @@ type oracle struct {
 	*clone
 	remote    *remote
 	gate      *gate
+	repo      *gitrepo.Repo
+	scanner   *state.Scanner
 	approvals []approval.Token // published at the remote, for this repository and its paths, not expired
 	now       time.Time
 }
@@ -35,13 +39,27 @@ func openOracle(ctx context.Context, c *clone, remoteName string) (*oracle, erro
 	if err != nil {
 		return nil, err
 	}
-	o := &oracle{clone: c, remote: r, gate: g, now: time.Now().UTC().Truncate(time.Second)}
-	published := r.approvals()
-	if err := c.fetch(ctx, r, append(g.present(r), published...)); err != nil {
+	repo, err := c.openRepo(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return o, o.readApprovals(ctx, published)
+	o := &oracle{
+		clone: c, remote: r, gate: g, repo: repo, scanner: state.NewScanner(repo, g.protected, g.forbidden),
+		now: time.Now().UTC().Truncate(time.Second),
+	}
+	published := r.approvals()
+	if err := c.fetch(ctx, r, append(g.present(r), published...)); err != nil {
+		o.close()
+		return nil, err
+	}
+	if err := o.readApprovals(ctx, published); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
 }
+
+func (o *oracle) close() { o.repo.Close() }
 
 // approvals are the remote's approval refs in byte order.
 func (r *remote) approvals() []string {

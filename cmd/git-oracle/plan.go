@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sealgate/sealgate/internal/state"
 )
 
 // maxSteps bounds the statements of one chain; the server reads at most 64
@@ -144,7 +146,7 @@ func (o *oracle) tipState(ctx context.Context, commit string) (tree, digest stri
 		if tree, err = o.emptyTree(ctx); err != nil {
 			return "", "", undecided("name the empty tree", err)
 		}
-		return tree, emptyState(), nil
+		return tree, state.Empty(), nil
 	}
 	digest, err = o.state(ctx, tree)
 	return tree, digest, err

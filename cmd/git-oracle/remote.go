@@ -125,6 +125,9 @@ func (c *clone) fetch(ctx context.Context, r *remote, refs []string) error {
 	if err != nil {
 		return undecided("look for objects", err)
 	}
+	if promisor, err := c.promisor(ctx); err != nil || promisor != "" {
+		return err
+	}
 	if len(gone) > 0 {
 		return undecided(fmt.Sprintf("fetch from %s: %s moved meanwhile", quoted(r.name), quoted(wanted[gone[0]])), nil, "run the command again")
 	}

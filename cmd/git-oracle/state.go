@@ -1,44 +1,112 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/internal/state"
 )
 
-func emptyState() string {
-	s := sha256.Sum256([]byte("protected-tree v1\x00"))
-	return "sha256:" + hex.EncodeToString(s[:])
+// openRepo opens the clone's objects for reading as the server reads its own.
+func (c *clone) openRepo(ctx context.Context) (*gitrepo.Repo, error) {
+	repo, err := gitrepo.Open(ctx, gitrepo.Options{
+		GitDir:          c.gitDir,
+		ObjectDirectory: c.variable("GIT_OBJECT_DIRECTORY"),
+		Alternates:      c.variable("GIT_ALTERNATE_OBJECT_DIRECTORIES"),
+	})
+	if err != nil {
+		return nil, undecided("open the repository", err)
+	}
+	return repo, nil
 }
 
+func (c *clone) variable(name string) string {
+	for _, entry := range slices.Backward(c.env) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// state is the state of the protected paths of a commit or tree, by the code
+// that the server uses.
 func (o *oracle) state(ctx context.Context, tree string) (string, error) {
-	h := sha256.New()
-	h.Write([]byte("protected-tree v1\x00"))
-	out, err := o.out(ctx, "ls-tree", "-r", "-z", "--full-tree", tree)
-	if err != nil {
+	if err := o.complete(ctx, tree); err != nil {
 		return "", err
 	}
-	for _, e := range strings.Split(string(out), "\x00") {
-		if e == "" {
-			continue
-		}
-		meta, path, _ := strings.Cut(e, "\t")
-		f := strings.Fields(meta)
-		if !o.gate.protected.Match([]byte(path)) {
-			continue
-		}
-		id := f[2]
-		if f[1] == "blob" {
-			b, err := o.out(ctx, "cat-file", "blob", id)
-			if err != nil {
-				return "", err
-			}
-			s := sha256.Sum256(b)
-			id = hex.EncodeToString(s[:])
-		}
-		fmt.Fprintf(h, "%s %s %s %s\x00", f[0], f[1], id, path)
+	view, err := o.scanner.View(ctx, tree+"^{tree}")
+	if err != nil {
+		return "", undecided("read the protected paths of "+short(tree), err)
 	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+	var broken *state.Broken
+	if broken = view.Broken; broken == nil {
+		digest, err := o.scanner.State(ctx, view)
+		if err == nil {
+			return digest, nil
+		}
+		if !errors.As(err, &broken) {
+			return "", undecided("read the protected paths of "+short(tree), err)
+		}
+	}
+	return "", refused(fmt.Sprintf("%s has no state that could be signed: %v", short(tree), broken))
+}
+
+// complete fetches the protected files that a partial clone lacks: git as the
+// server runs it asks no remote.
+func (o *oracle) complete(ctx context.Context, tree string) error {
+	promisor, err := o.promisor(ctx)
+	if err != nil || promisor == "" {
+		return err
+	}
+	empty, err := o.emptyTree(ctx)
+	if err != nil {
+		return undecided("name the empty tree", err)
+	}
+	files, err := o.changes(ctx, empty, tree)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, file := range files {
+		if file.NewMode != "160000" && !slices.Contains(ids, file.New) {
+			ids = append(ids, file.New)
+		}
+	}
+	gone, err := o.missing(ctx, ids)
+	if err != nil {
+		return undecided("look for objects", err)
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	err = o.talk(ctx, []byte(strings.Join(gone, "\n")+"\n"), "-c", "fetch.negotiationAlgorithm=noop", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
+		"--no-recurse-submodules", "--no-auto-maintenance", "--refmap=", "--filter=blob:none", "--stdin", promisor)
+	if err != nil {
+		return undecided("fetch the protected files that this partial clone lacks", err)
+	}
+	return nil
+}
+
+// promisor is the remote that a partial clone takes its objects from.
+func (c *clone) promisor(ctx context.Context) (string, error) {
+	out, err := c.out(ctx, "config", "-z", "--type=bool", "--get-regexp", `^remote\..*\.promisor$`)
+	if exitedWith(err, 1) {
+		return "", nil
+	}
+	if err != nil {
+		return "", undecided("read the configuration", err)
+	}
+	for entry := range bytes.SplitSeq(out, []byte{0}) {
+		name, value, _ := strings.Cut(string(entry), "\n")
+		if value == "true" {
+			return strings.TrimSuffix(strings.TrimPrefix(name, "remote."), ".promisor"), nil
+		}
+	}
+	return "", nil
 }
