@@ -89,6 +89,12 @@ var behaviours = []behaviour{
 		return nil
 	}},
 	{"takes memory", Spec{Argv: python("bytearray(1<<30)")}, exits(1)},
+	{"takes memory in many processes", Spec{Argv: python("import os,time\nfor i in range(3): os.fork()\nx=bytearray(100000000)\ntime.sleep(60)"), Limits: Limits{Total: 300 << 20}}, func(r Result) error {
+		if !r.OverTotal || r.TimedOut || r.Wall > 40*time.Second {
+			return fmt.Errorf("want an end by the total")
+		}
+		return dies("killed")(r)
+	}},
 	{"fills /tmp", Spec{Argv: shell("for i in 1 2 3 4; do head -c 3000000 /dev/zero >/tmp/$i || exit 9; done"), Env: searchPath, Limits: Limits{Tmp: 8 << 20}}, exits(9)},
 	{"fills /dev/shm", Spec{Argv: shell("head -c 3000000 /dev/zero >/dev/shm/x || exit 9"), Env: searchPath, Limits: Limits{Tmp: 8 << 20}}, exits(9)},
 	{"writes one huge file", Spec{Argv: shell("exec head -c 3000000 /dev/zero >/tmp/x"), Env: searchPath, Limits: Limits{FileSize: 1 << 20}}, dies("file size limit exceeded")},

@@ -27,7 +27,7 @@ const shmShare = 4
 func (l Limits) over(d Limits) Limits {
 	return Limits{
 		Wall: either(l.Wall, d.Wall), CPU: either(l.CPU, d.CPU),
-		Memory: either(l.Memory, d.Memory), Processes: either(l.Processes, d.Processes),
+		Memory: either(l.Memory, d.Memory), Total: either(l.Total, d.Total), Processes: either(l.Processes, d.Processes),
 		FileSize: either(l.FileSize, d.FileSize), OpenFiles: either(l.OpenFiles, d.OpenFiles),
 		Tmp: either(l.Tmp, d.Tmp), Output: either(l.Output, d.Output),
 	}
@@ -40,13 +40,20 @@ func either[T ~int64](a, b T) T {
 	return b
 }
 
+// totalShare is how many processes may use all their memory, where Total is
+// left open.
+const totalShare = 4
+
 // settle makes limits complete; CPU time left open is the wall clock's.
 func (l Limits) settle(configured Limits) (Limits, error) {
 	l = l.over(configured).over(defaults)
 	if l.CPU == 0 {
 		l.CPU = l.Wall
 	}
-	for _, v := range []int64{int64(l.Wall), int64(l.CPU), l.Memory, l.Processes, l.FileSize, l.OpenFiles, l.Tmp, l.Output} {
+	if l.Total == 0 {
+		l.Total = totalShare * l.Memory
+	}
+	for _, v := range []int64{int64(l.Wall), int64(l.CPU), l.Memory, l.Total, l.Processes, l.FileSize, l.OpenFiles, l.Tmp, l.Output} {
 		if v < 0 {
 			return Limits{}, fmt.Errorf("negative limit in %+v", l)
 		}

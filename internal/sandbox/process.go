@@ -28,6 +28,7 @@ type process struct {
 	slot    int
 	cmd     *exec.Cmd
 	started time.Time
+	total   int64 // bytes of memory all processes together
 	stdout  *capture
 	stderr  *capture
 	reads   []*os.File
@@ -37,12 +38,13 @@ type process struct {
 	stops   []func() bool
 	ended   chan struct{}
 
-	mu       sync.Mutex
-	first    int // pidfd of the first process inside; -1 none
-	killed   bool
-	timedOut bool
-	reaped   bool
-	fallback sync.WaitGroup
+	mu         sync.Mutex
+	first      int // pidfd of the first process inside; -1 none
+	killed     bool
+	timedOut   bool
+	overMemory bool
+	reaped     bool
+	helpers    sync.WaitGroup // what may kill; Wait waits for them
 }
 
 // status is what bubblewrap reported: whether the command was started, and how
@@ -103,7 +105,7 @@ func (sb *Sandbox) launch(ctx context.Context, slot int, s Spec, l Limits) (*pro
 		return nil, err
 	}
 	p := &process{
-		sb: sb, slot: slot, cmd: cmd, started: time.Now(), first: -1,
+		sb: sb, slot: slot, cmd: cmd, started: time.Now(), total: l.Total, first: -1,
 		status: make(chan status, 1), known: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if err := sb.add(p); err != nil {
@@ -314,7 +316,9 @@ func (p *process) meet(pid int) {
 	p.first = fd
 	if p.killed {
 		p.killFirst()
+		return
 	}
+	p.helpers.Go(func() { p.watchMemory(pid, p.total) })
 }
 
 // Kill ends the command and everything that it started.
@@ -347,7 +351,7 @@ func (p *process) kill() {
 		return
 	}
 	p.killFirst()
-	p.fallback.Go(p.killLate)
+	p.helpers.Go(p.killLate)
 }
 
 func (p *process) killFirst() {
@@ -393,7 +397,7 @@ func (p *process) Wait() (Result, error) {
 	p.sb.slots <- p.slot
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.TimedOut = p.timedOut
+	r.TimedOut, r.OverTotal = p.timedOut, p.overMemory
 	switch {
 	case waitErr != nil:
 		return Result{}, fmt.Errorf("wait for sandboxed command: %w", waitErr)
@@ -435,7 +439,7 @@ func (p *process) bury() {
 		_ = unix.Close(first)
 	}
 	close(p.ended)
-	p.fallback.Wait()
+	p.helpers.Wait()
 	for _, r := range p.reads {
 		_ = r.SetReadDeadline(time.Now().Add(grace))
 	}

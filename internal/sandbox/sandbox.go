@@ -299,7 +299,10 @@ func (sb *Sandbox) Facts() []string {
 	} else {
 		facts = append(facts, "nested user namespaces forbidden by seccomp alone")
 	}
-	return append(facts, "no cgroup: memory is bounded a process, not a command")
+	if !canWatchMemory() {
+		return append(facts, "memory is bounded a process only: this kernel has no CONFIG_PROC_CHILDREN")
+	}
+	return append(facts, "no cgroup: memory is bounded a process, and the sum is looked at a few times a second")
 }
 
 // Group is the gid whose files commands of a role can read; false when there

@@ -2,6 +2,10 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +18,37 @@ func TestSelfCheckHolds(t *testing.T) {
 	}
 	if err := openHere(t).SelfCheck(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The probes would be worth nothing if they also held without a sandbox.
+func TestProbesBiteWithoutASandbox(t *testing.T) {
+	if !asUser(t, t.Name()) {
+		return
+	}
+	sb := openHere(t)
+	b, err := sb.layBait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.remove()
+	_, port, err := net.SplitHostPort(b.tcp.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.Replace(selfCheckScript, " writable,", "", 1) // it would walk, and write to, the whole host
+	out, err := exec.Command("/usr/bin/python3", "-S", "-s", "-E", "-B", "-c", script,
+		"2", b.private, port, "sealgate-"+b.mark, fmt.Sprint(os.Getpid()), b.mark).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range []string{
+		"canary", "host_processes", "loopback", "abstract_socket", "families", "namespaces", "clone_namespace", "clone3",
+		"trace", "foreign_memory", "keyring", "wide_calls", "devices", "kernel_files", "more_rights",
+	} {
+		if !strings.Contains(string(out), "broke "+name+":") {
+			t.Errorf("%s did not bite", name)
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type Limits struct {
 	Wall      time.Duration // from start to end of the whole command
 	CPU       time.Duration
 	Memory    int64 // bytes of address space a process
+	Total     int64 // bytes of memory all its processes together; looked at a few times a second
 	Processes int64
 	FileSize  int64 // bytes a file
 	OpenFiles int64
@@ -53,13 +54,14 @@ type Spec struct {
 
 // Result of a finished command.
 type Result struct {
-	Exit     int    // exit status; -1 when a signal ended it
-	Signal   string // "killed", or empty
-	TimedOut bool   // ended by Limits.Wall or by the context
-	Stdout   []byte // capped by Limits.Output
-	Stderr   []byte
-	Dropped  int64 // bytes of output beyond the cap
-	Wall     time.Duration
+	Exit      int    // exit status; -1 when a signal ended it
+	Signal    string // "killed", or empty
+	TimedOut  bool   // ended by Limits.Wall or by the context
+	OverTotal bool   // ended by Limits.Total
+	Stdout    []byte // capped by Limits.Output
+	Stderr    []byte
+	Dropped   int64 // bytes of output beyond the cap
+	Wall      time.Duration
 }
 
 // Starter starts untrusted commands. *Sandbox is the real one; tests of other
