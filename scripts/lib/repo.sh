@@ -789,7 +789,7 @@ install_summary() {
 		echo "dry run: $changes steps would be done; nothing was changed"
 		return
 	fi
-	if [[ $changes == 0 ]]; then echo "nothing to change"; else echo "done: $changes changes"; fi
+	if [[ $changes == 0 ]]; then echo "nothing to change"; else echo "done: $changes steps"; fi
 	for path in "${target_paths[@]}"; do
 		block=$(entry "$path")
 		name=$(basename "$(dirname "$(field "$block" maintainers)")")
@@ -800,7 +800,7 @@ install_summary() {
 			  mode       $(grep -E '^      (protected|topic): \{' <<<"$block" | sed -E 's/^ +//' | paste -sd ' ')
 			  prove it   in a clone:  git checkout -b probe && mkdir -p oracles && date >oracles/probe
 			                          git add oracles && git commit -m probe && git push origin HEAD:$(short_head "$path")
-			             it is refused ("no maintainer has approved it"), and the branch stays where it is
+			             $(proof "$block")
 		TXT
 		[[ $(field "$block" seal) != true ]] || seal_summary "$name"
 	done
@@ -811,6 +811,17 @@ install_summary() {
 		check        $opt_prefix/prereceive status --config $gate_file
 		uninstall    scripts/install.sh --uninstall --repo PATH
 	TXT
+}
+
+# proof ENTRY says what the push to try does in the entry's mode.
+proof() {
+	local line
+	line=$(grep -E '^      protected: \{' <<<"$1" || true)
+	case $line in
+	*"paths: warn"*) echo "it passes, and the answer warns that no maintainer has approved it" ;;
+	*"paths: record"* | *"paths: off"*) echo "it passes without a word; prereceive status shows that it would not" ;;
+	*) echo "it is refused (no maintainer has approved it), and the branch stays where it is" ;;
+	esac
 }
 
 short_head() {

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Runs every check of the project: see --help.
+set -euo pipefail
+shopt -s inherit_errexit
+
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+# shellcheck source=scripts/lib/common.sh
+. "$source_dir/scripts/lib/common.sh"
+
+usage() {
+	cat <<'TXT'
+Usage: scripts/test.sh [--install-packages] [--quick]
+
+Formatting, vet, linters, unit and end-to-end tests, the race detector on the
+packages with goroutines, and the installer's and the demo's own tests. Started
+by root it runs the Go tests as root and once more as an ordinary user: hooks
+run as either.
+
+  --install-packages  install what is missing (apt-get, and golangci-lint)
+  --quick             without linters, race detector and the second user
+TXT
+}
+
+# Built once for every version; `go install` of it takes minutes when cold.
+readonly lint_version=v2.15.0
+
+# Packages in which goroutines meet.
+readonly race_packages=(internal/proc internal/wire internal/runner internal/candidate internal/judge internal/sandbox internal/packetstore)
+
+failed=()
+
+main() {
+	local install=no quick=no
+	while [[ $# -gt 0 ]]; do
+		case $1 in
+		--install-packages) install=yes ;;
+		--quick) quick=yes ;;
+		--help | -h) usage; exit 0 ;;
+		*) usage_error "unknown argument: $1" ;;
+		esac
+		shift
+	done
+	cd "$source_dir"
+	need_go "$install"
+	need_programs "$install" git python3 bwrap ssh ssh-keygen sshd setpriv flock shellcheck
+	[[ $quick == yes ]] || need_programs "$install" gcc
+	unset "${!GIT_@}"
+
+	section "gofmt" check_format
+	section "go vet" go vet ./...
+	section "shellcheck" check_shell
+	[[ $quick == yes ]] || section "golangci-lint" check_lint "$install"
+	section "go test, as $(id -un)" go test ./...
+	[[ $quick == yes ]] || section "go test -race" race
+	if [[ $quick == no ]] && is_root; then
+		section "go test, as an ordinary user" test_as_user
+	fi
+	local script
+	for script in scripts/test/*.sh; do
+		section "$script" bash "$script"
+	done
+	summary
+}
+
+# section TITLE COMMAND… runs one check; a failure is remembered, not final.
+section() {
+	local title=$1 started=$SECONDS status=0
+	shift
+	printf '\n=== %s\n' "$title"
+	(set -e && "$@") || status=$?
+	if [[ $status == 0 ]]; then
+		printf -- '--- ok: %s (%s s)\n' "$title" "$((SECONDS - started))"
+	else
+		printf -- '--- FAILED: %s (status %s, %s s)\n' "$title" "$status" "$((SECONDS - started))"
+		failed+=("$title")
+	fi
+}
+
+summary() {
+	echo
+	if [[ ${#failed[@]} == 0 ]]; then
+		echo "all checks passed ($SECONDS s)"
+		return
+	fi
+	printf 'failed: %s\n' "${failed[@]}"
+	exit 1
+}
+
+# tracked prints the project's files, those not yet committed included.
+tracked() { git ls-files -z --cached --others --exclude-standard -- "$@"; }
+
+check_format() {
+	local bad
+	bad=$(tracked '*.go' | xargs -0 gofmt -l)
+	[[ -z $bad ]] || { printf 'not formatted: %s\n' "$bad"; return 1; }
+}
+
+check_shell() {
+	local file
+	local -a files=()
+	while IFS= read -r -d '' file; do
+		[[ -f $file ]] || continue
+		case $(head -n 1 "$file") in
+		'#!/bin/sh'* | '#!/usr/bin/env bash'* | '#!/bin/bash'* | '# Shared by the scripts'*) files+=("$file") ;;
+		esac
+	done < <(tracked hooks scripts bench .ci)
+	files+=(scripts/lib/*.sh)
+	shellcheck -x "${files[@]}"
+	echo "${#files[@]} scripts"
+}
+
+check_lint() {
+	local tools=${XDG_CACHE_HOME:-$HOME/.cache}/sealgate-tools/golangci-lint-$lint_version
+	if [[ ! -x $tools/golangci-lint ]]; then
+		[[ $1 == yes ]] || die "missing: golangci-lint $lint_version" "run this again with --install-packages"
+		echo "building golangci-lint $lint_version (once; minutes)"
+		GOBIN=$tools GOFLAGS='' go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$lint_version"
+	fi
+	"$tools/golangci-lint" run ./...
+}
+
+race() {
+	local package
+	local -a present=()
+	for package in "${race_packages[@]}"; do
+		[[ ! -d $package ]] || present+=("./$package/...")
+	done
+	CGO_ENABLED=1 go test -race "${present[@]}"
+}
+
+# test_as_user runs the Go tests on a copy of the tree that an account without
+# a name owns, with module and build caches of its own.
+test_as_user() {
+	local dir uid
+	dir=$(mktemp -d "${TMPDIR:-/tmp}/sealgate-test.XXXXXX")
+	# shellcheck disable=SC2064 # the value of now
+	trap "chmod -R u+w '$dir' && rm -rf '$dir'" EXIT
+	chmod 0755 "$dir"
+	uid=$(free_uids 1 64200) || die "no free account number"
+	mkdir "$dir/tree" "$dir/home" "$dir/tmp"
+	tracked . | tar --null --files-from=- --create --ignore-failed-read 2>/dev/null | tar -x -C "$dir/tree"
+	GOFLAGS='' GOMODCACHE=$dir/mod GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" go mod download
+	chmod -R go+rX "$dir/mod"
+	chown -R "$uid:$uid" "$dir/tree" "$dir/home" "$dir/tmp"
+	cd "$dir/tree"
+	as_uid "$uid" env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" CI="${CI:-}" LC_ALL=C.UTF-8 \
+		GOMODCACHE="$dir/mod" GOFLAGS=-buildvcs=false GOPROXY=off go test ./...
+}
+
+main "$@"
