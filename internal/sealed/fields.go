@@ -72,11 +72,15 @@ func (f fields) fault(key string, line int, format string, args ...any) {
 	f.c.add(Fault{File: f.file, Line: line, Field: f.name(key), What: fmt.Sprintf(format, args...)})
 }
 
-// text reads a string that must be there.
+// text reads a string that must be there and not be blank; empty after a fault.
 func (f fields) text(key string) (string, int) {
 	n, ok := f.find(key)
 	if !ok {
 		f.fault(key, n.line, "missing")
+		return "", n.line
+	}
+	if n.kind == '"' && strings.TrimSpace(n.text) == "" {
+		f.fault(key, n.line, "blank")
 		return "", n.line
 	}
 	return f.plain(key, n), n.line
@@ -161,11 +165,6 @@ func (f fields) id(key string, seen map[string]bool) string {
 	default:
 		seen[id] = true
 		return id
-	}
-	if id == "" {
-		if _, ok := f.find(key); ok {
-			f.fault(key, line, "blank")
-		}
 	}
 	return ""
 }

@@ -77,7 +77,7 @@ func parseLedger(data []byte, locked bool, c *collector) ledger {
 
 func (f fields) freeze(locked bool, seen map[string]bool) ledgerEntry {
 	e := ledgerEntry{TestID: f.testID(seen), Expires: f.time("expires_utc"), MaxRuns: f.runs("max_runs_seen_flaky")}
-	e.Reason, _ = f.text("reason")
+	e.Reason, _ = f.maybe("reason")
 	e.Owner, _ = f.maybe("owner")
 	e.Parent = f.freezeParent(locked)
 	return e
@@ -95,13 +95,7 @@ func (f fields) freezeParent(locked bool) string {
 // testID reads the id of a test: any printable text, as test runners name them.
 func (f fields) testID(seen map[string]bool) string {
 	id, line := f.text("test_id")
-	if _, ok := f.find("test_id"); !ok {
-		return ""
-	}
-	switch {
-	case strings.TrimSpace(id) == "":
-		f.fault("test_id", line, "blank")
-	case seen[id]:
+	if id != "" && seen[id] {
 		f.fault("test_id", line, "%q twice", id)
 	}
 	seen[id] = true
@@ -110,7 +104,7 @@ func (f fields) testID(seen map[string]bool) string {
 
 func (f fields) time(key string) string {
 	s, line := f.text(key)
-	if _, ok := f.find(key); !ok {
+	if s == "" {
 		return ""
 	}
 	if _, err := parseTime(s); err != nil {

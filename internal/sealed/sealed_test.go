@@ -185,6 +185,8 @@ func TestE1AStructureFaultNamesFileAndField(t *testing.T) {
 		"key in another case":        {m(`"sha256"`, `"SHA256"`), `properties[0]."SHA256": unknown key`},
 		"unknown key":                {m(`"schema"`, `"note": 1, "schema"`), `"note": unknown key`},
 		"unknown schema":             {m("sealed-oracle-v1", "sealed-oracle-v2"), `schema: "sealed-oracle-v2" is not "sealed-oracle-v1"`},
+		"schema blank":               {m("sealed-oracle-v1", ""), "schema: blank"},
+		"path blank":                 {m("fixtures/order.json", ""), "fixtures[0].path: blank"},
 		"schema missing":             {m(`"schema": "sealed-oracle-v1",`, ``), "schema: missing"},
 		"placeholder parent":         {m(parent, "REPLACE_WITH_PARENT_SHA"), "parent_sha_at_lock: a placeholder"},
 		"parent of zeros":            {m(parent, strings.Repeat("0", 40)), "parent_sha_at_lock: a placeholder"},
@@ -538,7 +540,7 @@ func TestE2ALedgerIsReadStrictly(t *testing.T) {
 	}
 	for name, data := range map[string]string{
 		"no entries": `{"schema": "freeze-ledger-v1"}`, "null": `{"schema": "freeze-ledger-v1", "entries": null}`,
-		"schema": `{"schema": "freeze-ledger-v2", "entries": []}`, "nothing": ``, "deep": strings.Repeat("[", 100_000),
+		"schema": `{"schema": "freeze-ledger-v2", "entries": []}`, "blank schema": `{"schema": "", "entries": []}`, "nothing": ``, "deep": strings.Repeat("[", 100_000),
 	} {
 		if _, err := ParseLedger([]byte(data)); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -608,6 +610,7 @@ func FuzzLoadManifest(f *testing.F) {
 	f.Add([]byte(manifestFor(property, secret)))
 	f.Add([]byte(`{"schema":"sealed-oracle-v1","properties":[{}],"fixtures":[{}],"parent_sha_at_lock":"\ud83d\ude00"}`))
 	f.Add([]byte(`{"schema":1e999}`))
+	f.Add([]byte(`{"schema": ""}`)) // a blank one was once taken for none to check
 	f.Add([]byte("\xef\xbb\xbf{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var c collector
@@ -633,6 +636,7 @@ func FuzzParseLedger(f *testing.F) {
 	f.Add(ledgerOf(freezeEntry("platform", `\udfff`)))
 	f.Add(ledgerOf(freezeEntry(": 3", ": 1e2")))
 	f.Add([]byte(`{"schema":"freeze-ledger-v1","entries":[],"entries":[]}`))
+	f.Add([]byte(`{"schema":"","entries":[]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l, err := ParseLedger(data)
 		if err != nil {
