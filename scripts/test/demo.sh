@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The demo must hold what it shows: as who runs this and, when that is root,
+# once more as an ordinary user.
+# shellcheck source=scripts/lib/testing.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/testing.sh"
+
+status=0
+answer=$("$source_dir/scripts/install.sh" --demo --dir "$scratch/a demo" 2>&1) || status=$?
+check "the demo ends well, as $(id -un)" same "$status" 0
+[[ $status == 0 ]] || printf '%s\n' "$answer"
+check "all seven scenes ran" same "$(grep -c '^  as it should ' <<<"$answer")" 7
+check "it is plain ASCII" same "$(LC_ALL=C tr -d '\n -~' <<<"$answer")" ""
+check "hookd has ended" same "$(grep -lsa "$scratch/a demo" /proc/[0-9]*/cmdline | grep -v "/$$/" || true)" ""
+
+status=0
+answer=$("$source_dir/scripts/install.sh" --demo --dir "$scratch/a demo" 2>&1) || status=$?
+check "a directory that is in use is left alone" contains "$status $answer" "is not empty"
+
+if is_root; then
+	uid=$(free_uids 1 64400)
+	mkdir "$scratch/tree" "$scratch/home"
+	(cd "$source_dir" && git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --create --ignore-failed-read 2>/dev/null) |
+		tar -x -C "$scratch/tree"
+	GOFLAGS='' GOMODCACHE=$scratch/mod GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" go -C "$source_dir" mod download
+	chmod -R go+rX "$scratch/mod" "$scratch/tree"
+	chown "$uid:$uid" "$scratch/home"
+	status=0
+	answer=$(cd / && as_uid "$uid" env -i PATH="$PATH" HOME="$scratch/home" TMPDIR=/tmp GOMODCACHE="$scratch/mod" GOPROXY=off GOFLAGS=-buildvcs=false \
+		"$scratch/tree/scripts/install.sh" --demo --dir "$scratch/home/a demo" 2>&1) || status=$?
+	check "the demo ends well, as an ordinary user" same "$status" 0
+	[[ $status == 0 ]] || printf '%s\n' "$answer"
+	chmod -R u+w "$scratch/mod"
+fi
+
+finish
