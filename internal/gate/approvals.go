@@ -1,0 +1,394 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sealgate/sealgate/internal/approval"
+	"github.com/sealgate/sealgate/internal/finding"
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/internal/state"
+	"github.com/sealgate/sealgate/internal/trailer"
+	"github.com/sealgate/sealgate/policy"
+)
+
+const (
+	approvalRoot = "refs/oracle/approvals"
+	maxApproval  = 32 << 10      // bytes of an approval's blob
+	maxCommit    = 5<<20 + 1<<20 // bytes of a commit: message and headers
+	maxValid     = 64            // valid approvals that name one ref, in one push
+	maxTokens    = 20_000        // candidates of one push
+)
+
+// carried is a token and where it was found.
+type carried struct {
+	approval.Token
+	raw    string // as it was found, where it could not be read
+	err    error  // why it could not be read
+	commit string // whose message has it; empty for an approval ref
+	shown  []string
+	own    bool // the push itself brought it
+}
+
+// published answers the approvals in refs/oracle/approvals, and those that this
+// push brings there.
+func (j *judgement) published(ctx context.Context) ([]carried, error) {
+	if !j.listed {
+		if err := j.list(ctx); err != nil {
+			return nil, err
+		}
+		j.listed = true
+	}
+	var out []carried
+	for _, t := range j.offered {
+		out = append(out, carried{Token: t, own: true})
+	}
+	for _, t := range j.existing {
+		out = append(out, carried{Token: t})
+	}
+	return out, nil
+}
+
+func (j *judgement) list(ctx context.Context) error {
+	refs, err := j.Repo.List(ctx, approvalRoot)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(refs))
+	for i, r := range refs {
+		ids[i] = r.ID
+	}
+	return j.Repo.ReadAll(ctx, ids, maxApproval, func(i int, o gitrepo.Object, data []byte) error {
+		if o.Type != gitrepo.Blob || data == nil {
+			return nil // what came without the gate counts for nothing
+		}
+		if t, err := approval.ParseTokenBlob(data); err == nil && refs[i].Name == approvalRoot+"/"+t.Hash {
+			j.existing = append(j.existing, t)
+		}
+		return nil
+	})
+}
+
+// tokens are all that may speak for a move: published approvals, and the ones
+// in the messages of the commits that it brings to its ref.
+func (j *judgement) tokens(ctx context.Context, m *move) ([]carried, error) {
+	found, err := j.published(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var exclude []string
+	switch {
+	case m.protected() && m.good != "":
+		exclude = []string{m.good}
+	case m.before() != "" && !m.protected():
+		exclude = []string{m.Old}
+	}
+	g, err := j.Repo.History(ctx, []string{m.commit}, exclude, nil)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for n := gitrepo.Node(0); int(n) < g.Len(); n++ {
+		if g.Inside(n) {
+			ids = append(ids, g.ID(n))
+		}
+	}
+	seen := map[string]bool{}
+	err = j.Repo.ReadAll(ctx, ids, maxCommit, func(i int, _ gitrepo.Object, data []byte) error {
+		for _, t := range inMessage(ids[i], data) {
+			if !seen[t.raw] && len(seen) < maxTokens {
+				seen[t.raw] = true
+				found = append(found, t)
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// message is what follows the headers of a raw commit.
+func message(commit []byte) []byte {
+	_, text, ok := bytes.Cut(commit, []byte("\n\n"))
+	if !ok {
+		return nil
+	}
+	return text
+}
+
+func inMessage(commit string, data []byte) []carried {
+	text := message(data)
+	var out []carried
+	for _, raw := range approval.FindTokens(text) {
+		t, err := approval.ParseToken(raw)
+		out = append(out, carried{Token: t, raw: raw, err: err, commit: commit, own: true, shown: reasons(text)})
+	}
+	return out
+}
+
+// reasons are what a message shows as the reason of an oracle change.
+func reasons(text []byte) []string {
+	var out []string
+	for _, t := range trailer.Parse(text) {
+		if t.Key == approval.ReasonKey {
+			out = append(out, t.Value)
+		}
+	}
+	return out
+}
+
+// compareReasons warns of a message that shows a reason nobody signed.
+func (j *judgement) compareReasons(m *move, found []carried) {
+	used := map[string]bool{}
+	for _, s := range m.chain {
+		for _, a := range s.approvals {
+			used[a.Hash] = true
+		}
+	}
+	for _, t := range found {
+		if t.err == nil && used[t.Hash] && len(t.shown) > 0 && !slices.Contains(t.shown, t.Statement.Reason) {
+			j.note(m, finding.Finding{Code: finding.ReasonDiffers, Severity: finding.Warn, Commit: t.commit,
+				Args: map[string]string{"shown": t.shown[0], "signed": t.Statement.Reason}})
+		}
+	}
+}
+
+// sifted is what became of the tokens that may speak for a move.
+type sifted struct {
+	free    []approved // valid and unused
+	used    []carried
+	held    []carried
+	failed  []refusal // do not count
+	tooMany bool
+}
+
+type refusal struct {
+	carried
+	code finding.Code
+	err  error
+}
+
+// sift sorts tokens: the ones that may be used for the move, and why not.
+func (j *judgement) sift(m *move, found []carried) sifted {
+	var out sifted
+	seen := map[string]bool{}
+	for _, t := range found {
+		if t.err != nil {
+			out.failed = append(out.failed, refusal{t, finding.ApprovalMalformed, t.err})
+			continue
+		}
+		if seen[t.Raw] {
+			continue
+		}
+		seen[t.Raw] = true
+		signed, code, err := j.counts(t.Token, m.name)
+		st := t.Statement
+		r := j.records[m.name]
+		switch {
+		case code != "":
+			out.failed = append(out.failed, refusal{t, code, err})
+		case r != nil && r.UsedUp(t.Hash, st.Before, st.After, st.Issued):
+			out.used = append(out.used, t)
+		case r != nil && r.Held(t.Hash, st.Before, st.After, st.Issued, m.Old, m.New, j.now):
+			out.held = append(out.held, t)
+		default:
+			out.free = append(out.free, approved{t.Token, signed})
+		}
+	}
+	out.tooMany = len(out.free) > maxValid
+	return out
+}
+
+// counts says who signed a token, or why it does not count for a ref now.
+// Whether it was used is another question. The cheap looks come first.
+func (j *judgement) counts(t approval.Token, ref string) (approval.Signed, finding.Code, error) {
+	st := t.Statement
+	switch {
+	case st.Repo != j.ID:
+		return approval.Signed{}, finding.ApprovalWrongRepo, nil
+	case st.Ref != ref:
+		return approval.Signed{}, finding.ApprovalWrongRef, nil
+	case st.Paths != j.Protected.Digest():
+		return approval.Signed{}, finding.ApprovalWrongPaths, nil
+	case st.Issued.Before(j.begun(ref)):
+		return approval.Signed{}, finding.ApprovalBeforeRecord, nil
+	}
+	signed, err := j.Signers.Verify(t, j.now)
+	if err != nil {
+		return approval.Signed{}, verifyCode(err), err
+	}
+	return signed, "", nil
+}
+
+func verifyCode(err error) finding.Code {
+	for _, c := range []struct {
+		is   error
+		code finding.Code
+	}{
+		{approval.ErrExpired, finding.ApprovalExpired}, {approval.ErrNotYetValid, finding.ApprovalNotYetValid},
+		{approval.ErrUnknownSigner, finding.ApprovalUnknownSigner}, {approval.ErrRevoked, finding.ApprovalRevokedKey},
+		{approval.ErrKeyNotValid, finding.ApprovalKeyNotValid},
+	} {
+		if errors.Is(err, c.is) {
+			return c.code
+		}
+	}
+	return finding.ApprovalBadSignature
+}
+
+// begun is when the record that would hold an approval of the ref was begun.
+func (j *judgement) begun(ref string) time.Time {
+	if r := j.records[ref]; r != nil {
+		return r.Begun
+	}
+	return j.Store.Begun()
+}
+
+// missing is the one finding that says best why there is no chain.
+func (j *judgement) missing(ctx context.Context, m *move, s sifted, from []string) (finding.Finding, error) {
+	f := finding.Finding{Code: finding.ProtectedChangeUnapproved, Args: map[string]string{}}
+	leads := func(t carried) bool { return t.err == nil && t.Statement.After == m.state }
+	all := steps(s.free)
+	if i := slices.IndexFunc(all, func(one step) bool { return one.after == m.state && one.persons() < j.Threshold }); i >= 0 {
+		f.Code = finding.ThresholdShort
+		f.Args["have"], f.Args["need"] = strconv.Itoa(all[i].persons()), strconv.Itoa(j.Threshold)
+		return f, nil
+	}
+	if i := slices.IndexFunc(all, func(one step) bool { return one.after == m.state }); i >= 0 {
+		f.Code = finding.ApprovalStale
+		f.Args["approval"] = all[i].least()
+		return f, nil
+	}
+	for _, c := range []struct {
+		code finding.Code
+		list []carried
+	}{{finding.ApprovalHeld, s.held}, {finding.ApprovalUsed, s.used}} {
+		if i := slices.IndexFunc(c.list, leads); i >= 0 {
+			f.Code = c.code
+			f.Args["approval"] = c.list[i].Hash
+			return f, nil
+		}
+	}
+	for _, r := range s.failed {
+		if leads(r.carried) || r.own && r.code != finding.ApprovalWrongRef {
+			return j.failing(r), nil
+		}
+	}
+	items, err := j.changed(ctx, m, m.view)
+	f.Items = items
+	return f, err
+}
+
+func (j *judgement) failing(r refusal) finding.Finding {
+	f := finding.Finding{Code: r.code, Commit: r.commit, Args: map[string]string{"approval": r.Hash}}
+	st := r.Statement
+	switch r.code {
+	case finding.ApprovalWrongRepo:
+		f.Args["other"] = st.Repo
+	case finding.ApprovalWrongRef:
+		f.Args["other"] = st.Ref
+	case finding.ApprovalExpired:
+		f.Args["expires"] = st.Expires.Format(time.RFC3339)
+	case finding.ApprovalNotYetValid:
+		f.Args["issued"] = st.Issued.Format(time.RFC3339)
+	}
+	if r.err != nil {
+		f.Args["detail"] = r.err.Error()
+	}
+	if sig, err := approval.ParseSignature(r.Signature); err == nil {
+		f.Args["key"] = sig.Fingerprint()
+	}
+	return f
+}
+
+// accounts are the states that a commit may pass through.
+type accounts struct {
+	marks, states map[string]bool
+	approved      bool // published approvals are in states
+}
+
+// accounted says whether a commit with this view may be on the way: an enforced
+// protected ref stands in its state, or an approval for one that is valid or
+// was used leads there.
+func (j *judgement) accounted(ctx context.Context, m *move, v *state.View) (bool, error) {
+	if j.known == nil {
+		if err := j.account(ctx); err != nil {
+			return false, err
+		}
+	}
+	if j.known.marks[v.Mark] {
+		return true, nil
+	}
+	sum, err := j.scanner.State(ctx, v)
+	if err != nil || j.known.states[sum] {
+		return err == nil, err
+	}
+	if !j.known.approved {
+		j.known.approved = true
+		found, err := j.published(ctx)
+		if err != nil {
+			return false, err
+		}
+		j.admit(found)
+	}
+	if j.known.states[sum] {
+		return true, nil
+	}
+	found, err := j.tokens(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	j.admit(found)
+	return j.known.states[sum], nil
+}
+
+func (j *judgement) account(ctx context.Context) error {
+	j.known = &accounts{marks: map[string]bool{}, states: map[string]bool{}}
+	for _, r := range j.enforced() {
+		if err := j.goodState(ctx, r); err != nil {
+			return fmt.Errorf("judge history: %w", err)
+		}
+		j.known.marks[r.Good.Mark] = true
+		j.known.states[r.Good.State] = true
+	}
+	if !j.ProtectedModes.Paths.Enforces() {
+		return nil
+	}
+	for _, r := range j.records {
+		for _, use := range r.Used {
+			j.known.states[use.After] = true
+		}
+		for _, p := range r.Pending {
+			for _, s := range p.Steps {
+				j.known.states[s.After] = true
+			}
+		}
+	}
+	return nil
+}
+
+// admit adds the states that valid approvals for enforced protected refs lead to.
+func (j *judgement) admit(found []carried) {
+	if !j.ProtectedModes.Paths.Enforces() {
+		return
+	}
+	by := map[string][]approved{}
+	for _, t := range found {
+		ref := t.Statement.Ref
+		if t.err != nil || j.Refs.Classify(ref, nil) != policy.Protected || j.known.states[t.Statement.After] {
+			continue
+		}
+		if signed, code, _ := j.counts(t.Token, ref); code == "" {
+			by[ref] = append(by[ref], approved{t.Token, signed})
+		}
+	}
+	for _, list := range by {
+		for _, s := range enough(steps(list), j.Threshold) {
+			j.known.states[s.after] = true
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sealgate/sealgate/internal/finding"
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/internal/push"
+	"github.com/sealgate/sealgate/internal/state"
+	"github.com/sealgate/sealgate/policy"
+)
+
+// walks are the two that a push may need, under way or done.
+type walks struct {
+	protected, others *walk
+	err               error
+}
+
+// judge is the static part: everything but the replay.
+func (j *judgement) judge(ctx context.Context, updates []push.Update) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	started := make(chan error, 1)
+	go func() { started <- j.Repo.Start(context.WithoutCancel(ctx)) }()
+	err := j.prepare(ctx, updates)
+	if serr := <-started; err == nil {
+		err = serr
+	}
+	if err != nil {
+		return err
+	}
+	walked := make(chan walks, 1)
+	go func() { walked <- j.walks(ctx) }()
+	err = j.lookUp(ctx)
+	if err != nil {
+		stop()
+	}
+	w := <-walked
+	if err == nil {
+		err = w.err
+	}
+	if err != nil {
+		return err
+	}
+	if err := j.offers(ctx); err != nil {
+		return err
+	}
+	if err := j.judgeProtected(ctx, w.protected); err != nil {
+		return err
+	}
+	return j.judgeOthers(ctx, w.others)
+}
+
+func (j *judgement) prepare(ctx context.Context, updates []push.Update) error {
+	if err := j.load(); err != nil {
+		return err
+	}
+	if err := j.sort(ctx, updates); err != nil {
+		return err
+	}
+	return j.settle(ctx)
+}
+
+// each are the moves that the history rule holds and that bring a value.
+func (j *judgement) each(want func(*move) bool) []*move {
+	return slices.DeleteFunc(slices.Clone(j.moves), func(m *move) bool { return !m.gated() || m.Delete() || !want(m) })
+}
+
+func guarded(m *move) bool   { return m.protected() }
+func unguarded(m *move) bool { return !m.protected() }
+
+// walks starts git's walk while the objects are looked up: new values are given
+// as they came, and git peels them.
+func (j *judgement) walks(ctx context.Context) walks {
+	var w walks
+	exclude := j.excluded()
+	first, then := news(j.each(guarded)), j.each(unguarded)
+	if len(first) > 0 {
+		if w.protected, w.err = j.walk(ctx, first, exclude); w.err != nil {
+			return w
+		}
+	}
+	if len(then) == 0 {
+		return w
+	}
+	exclude = append(slices.Clone(exclude), first...)
+	if len(then) == 1 && then[0].before() != "" {
+		exclude = append(exclude, then[0].Old)
+	}
+	w.others, w.err = j.walk(ctx, news(then), exclude)
+	return w
+}
+
+func news(moves []*move) []string {
+	var ids []string
+	for _, m := range moves {
+		ids = append(ids, m.New)
+	}
+	return ids
+}
+
+// judgeProtected holds protected refs to the state rule, and the commits that
+// they would take in to the history rule.
+func (j *judgement) judgeProtected(ctx context.Context, w *walk) error {
+	if w == nil {
+		return nil
+	}
+	bad, err := j.inspect(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, m := range j.each(guarded) {
+		if m.commit == "" || !j.adopted(m) {
+			continue
+		}
+		j.movedBehind(m)
+		if err := j.stateRule(ctx, m, w); err != nil {
+			return err
+		}
+		if err := j.takesOn(ctx, m); err != nil {
+			return err
+		}
+		judged := scope{w, bad, w.graph.Reach(w.graph.Find(m.commit))}
+		j.blame(m, judged)
+		if !m.lawful || len(m.chain) > 0 {
+			continue
+		}
+		if err := j.historyRule(ctx, m, judged); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *judgement) judgeOthers(ctx context.Context, w *walk) error {
+	if w == nil {
+		return nil
+	}
+	bad, err := j.inspect(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, m := range j.each(unguarded) {
+		m.authorised = true
+		if bad.none() || m.commit == "" {
+			continue
+		}
+		judged, err := j.scope(ctx, m, scope{walk: w, bad: bad})
+		if err != nil {
+			return err
+		}
+		j.blame(m, judged)
+		if err := j.historyRule(ctx, m, judged); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scope is what one move is judged by: some commits of a walk.
+type scope struct {
+	*walk
+	bad *faults
+	set gitrepo.Set
+}
+
+// scope is the part of a shared walk that one ref is judged by. The ref's old
+// value is no part of that walk, so where the ref does not simply grow, it gets
+// a walk of its own.
+func (j *judgement) scope(ctx context.Context, m *move, shared scope) (scope, error) {
+	shared.set = shared.graph.Reach(shared.graph.Find(m.commit))
+	if m.before() == "" || slices.Contains(shared.exclude, m.Old) {
+		return shared, nil
+	}
+	if old := shared.graph.Find(m.Old); shared.graph.Inside(old) {
+		shared.set = shared.set.Less(shared.graph.Reach(old))
+		return shared, nil
+	}
+	own, err := j.walk(ctx, []string{m.New}, append(slices.Clone(shared.exclude), m.Old))
+	if err != nil {
+		return scope{}, err
+	}
+	bad, err := j.inspect(ctx, own)
+	return scope{own, bad, own.graph.Inner()}, err
+}
+
+// faults are the commits of a walk with something to say about.
+type faults struct {
+	moved     []gitrepo.Node // not accounted for by a good tip
+	forbidden map[gitrepo.Node]state.Entry
+	aliases   map[gitrepo.Node]state.Entry
+	broken    map[gitrepo.Node]*state.Broken
+}
+
+func (f *faults) none() bool {
+	return len(f.moved) == 0 && len(f.forbidden) == 0 && len(f.aliases) == 0 && len(f.broken) == 0
+}
+
+// inspect looks at every commit of a walk once, whatever refs they are for.
+func (j *judgement) inspect(ctx context.Context, w *walk) (*faults, error) {
+	forbidden, err := w.forbidden(ctx, j.scanner)
+	if err != nil {
+		return nil, err
+	}
+	f := &faults{forbidden: forbidden, aliases: w.aliases(), broken: w.broken()}
+	for _, n := range w.moved() {
+		_, err := j.scanner.State(ctx, w.views[n])
+		var broken *state.Broken
+		if errors.As(err, &broken) {
+			f.broken[n] = broken
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.moved = append(f.moved, n)
+	}
+	return f, nil
+}
+
+// blame adds what no approval helps against.
+func (j *judgement) blame(m *move, judged scope) {
+	for n := gitrepo.Node(0); int(n) < len(judged.set); n++ {
+		if !judged.set[n] {
+			continue
+		}
+		commit := judged.graph.ID(n)
+		if e, ok := judged.bad.forbidden[n]; ok {
+			j.note(m, finding.Finding{Code: finding.ForbiddenPath, Commit: commit, Path: e.Path})
+		}
+		if e, ok := judged.bad.aliases[n]; ok {
+			j.note(m, finding.Finding{Code: finding.AliasPath, Commit: commit, Path: e.Path, Args: map[string]string{"target": j.aliased(e.Path)}})
+		}
+		if b, ok := judged.bad.broken[n]; ok {
+			j.note(m, finding.Finding{Code: finding.MalformedTree, Commit: commit, Path: b.Path, Args: map[string]string{"detail": b.Error()}})
+		}
+	}
+}
+
+// aliased is the pattern that a path aliases; the first, where several.
+func (j *judgement) aliased(path string) string {
+	for _, list := range [][]string{j.Protected.Sorted(), j.Forbidden.Sorted()} {
+		for _, text := range list {
+			if one, err := policy.ParsePatterns([]string{text}); err == nil && policy.Alias([]byte(path), one) {
+				return text
+			}
+		}
+	}
+	return path
+}

@@ -1,0 +1,141 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sealgate/sealgate/internal/finding"
+	"github.com/sealgate/sealgate/internal/push"
+	"github.com/sealgate/sealgate/internal/state"
+)
+
+// land is the last act before a push is accepted: under the locks of all its
+// protected refs, it looks once more whether each stands where the client saw
+// it and was judged from what it was judged from, and writes down the moves.
+func (j *judgement) land(ctx context.Context) error {
+	moves := slices.DeleteFunc(j.each(guarded), func(m *move) bool { return !m.lawful })
+	if len(moves) == 0 {
+		return ctx.Err()
+	}
+	names := make([]string, len(moves))
+	for i, m := range moves {
+		names[i] = m.name
+	}
+	locked, err := j.Store.Lock(names...)
+	if err != nil {
+		return j.unrecorded(err)
+	}
+	defer locked.Unlock()
+	values, err := j.Repo.Values(ctx, names...)
+	if err != nil {
+		return err
+	}
+	records := make([]*state.Record, len(moves))
+	for i, m := range moves {
+		if records[i], err = j.enter(ctx, locked, m, values[i]); err != nil {
+			return err
+		}
+	}
+	if j.refused() {
+		return nil
+	}
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("record the push: %w", err)
+	}
+	if err := locked.Save(records...); err != nil {
+		return j.unrecorded(err)
+	}
+	return nil
+}
+
+func (j *judgement) unrecorded(err error) error {
+	j.findings = append(j.findings, finding.Finding{Code: finding.RecordFailed, Severity: finding.NotJudged,
+		Args: map[string]string{"detail": err.Error()}})
+	return nil
+}
+
+// enter adds the move to its ref's record, or a finding.
+func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, actual string) (*state.Record, error) {
+	r, err := locked.Load(m.name)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		r = &state.Record{Ref: m.name, Begun: j.Store.Begun()}
+	}
+	if _, err := r.Settle(actual, j.reaches(ctx)); err != nil {
+		return nil, err
+	}
+	if actual != m.before() || r.Good.Commit != m.good {
+		j.note(m, finding.Finding{Code: finding.RefMoved, Args: map[string]string{"actual": actual, "expected": m.before()}})
+		return r, nil
+	}
+	if r.Bounces(m.New, j.now) {
+		j.note(m, finding.Finding{Code: finding.ReplayedOldMove, Args: map[string]string{"old": m.New}})
+	}
+	steps := make([]state.Step, len(m.chain))
+	for i, s := range m.chain {
+		steps[i] = s.record()
+		j.spent(r, m, s)
+	}
+	if m.state != "" {
+		r.Accept(state.Move{Old: m.Old, New: m.New, State: m.state, Paths: j.Protected.Digest(), Mark: m.view.Mark, Steps: steps}, j.now)
+	}
+	return r, nil
+}
+
+// spent refuses a step that another push has taken, or may take, meanwhile.
+func (j *judgement) spent(r *state.Record, m *move, s step) {
+	for _, a := range s.approvals {
+		st := a.Statement
+		switch {
+		case r.UsedUp(a.Hash, st.Before, st.After, st.Issued):
+			j.note(m, finding.Finding{Code: finding.ApprovalUsed, Args: map[string]string{"approval": a.Hash}})
+		case r.Held(a.Hash, st.Before, st.After, st.Issued, m.Old, m.New, j.now):
+			j.note(m, finding.Finding{Code: finding.ApprovalHeld, Args: map[string]string{"approval": a.Hash}})
+		}
+	}
+}
+
+// Settle takes over what of a push has landed; post-receive calls it. Nothing
+// depends on it.
+func (g *Gate) Settle(ctx context.Context, updates []push.Update) error {
+	j := g.judgement()
+	if err := j.load(); err != nil {
+		return err
+	}
+	var refs []string
+	for _, u := range updates {
+		if r := j.records[u.Ref]; r != nil && len(r.Pending) > 0 {
+			refs = append(refs, u.Ref)
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	locked, err := g.Store.Lock(refs...)
+	if err != nil {
+		return err
+	}
+	defer locked.Unlock()
+	values, err := g.Repo.Values(ctx, refs...)
+	if err != nil {
+		return err
+	}
+	var changed []*state.Record
+	for i, ref := range refs {
+		r, err := locked.Load(ref)
+		if err != nil || r == nil {
+			return err
+		}
+		landed, err := r.Settle(values[i], g.reaches(ctx))
+		if err != nil {
+			return err
+		}
+		if landed {
+			changed = append(changed, r)
+		}
+	}
+	return locked.Save(changed...)
+}

@@ -1,0 +1,214 @@
+package gate
+
+import (
+	"context"
+	"strings"
+
+	"github.com/sealgate/sealgate/internal/finding"
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/internal/push"
+	"github.com/sealgate/sealgate/internal/state"
+	"github.com/sealgate/sealgate/policy"
+)
+
+// move is one ref update under judgement.
+type move struct {
+	push.Update
+	// name is the ref that moves: Ref, or what a symbolic Ref resolves to.
+	name  string
+	class policy.Class
+	modes Modes
+	// actual is the ref's present value; empty where it does not exist.
+	actual string
+	// object is what New is; commit what it peels to, empty for a tree or blob.
+	object gitrepo.Object
+	commit string
+
+	// Of protected refs: the good tip it was judged from, the view and state of
+	// commit, and the approved steps that lead there.
+	good   string
+	view   *state.View
+	state  string
+	chain  []step
+	lawful bool // the state rule holds
+
+	// authorised says that commit's protected paths may count in a replay.
+	authorised bool
+}
+
+// protected says that the state rule holds the move.
+func (m *move) protected() bool { return m.class == policy.Protected }
+
+// change says that unapproved oracle changes may live there.
+func (m *move) change() bool {
+	return m.class == policy.OracleChange || m.class == policy.ProposalChange
+}
+
+// oracle says that the ref belongs to Sealgate.
+func (m *move) oracle() bool {
+	switch m.class {
+	case policy.Approval, policy.Withdrawal, policy.GateRef, policy.OracleJunk:
+		return true
+	default:
+		return false
+	}
+}
+
+// branch says that the ref can only point to a commit.
+func (m *move) branch() bool {
+	switch m.class {
+	case policy.Protected, policy.Topic, policy.OracleChange, policy.Proposal, policy.ProposalChange:
+		return true
+	default:
+		return false
+	}
+}
+
+// gated says that the history rule holds the move.
+func (m *move) gated() bool {
+	switch m.class {
+	case policy.Protected, policy.Topic, policy.Tag, policy.OracleChange, policy.Proposal, policy.ProposalChange, policy.Other:
+		return m.modes.Paths != policy.Off
+	default:
+		return false
+	}
+}
+
+// stored says that the ref is one of the repository's own, whose value must be
+// the one the client saw.
+func (m *move) stored() bool {
+	switch m.class {
+	case policy.Protected, policy.Topic, policy.Tag, policy.OracleChange, policy.Other, policy.Approval:
+		return true
+	default:
+		return false
+	}
+}
+
+// replayed says that the class is ever replayed.
+func (m *move) replayed() bool { return m.branch() && m.modes.Replay != policy.Off }
+
+// before is the value the client saw; empty for none.
+func (m *move) before() string {
+	if push.Zero(m.Old) {
+		return ""
+	}
+	return m.Old
+}
+
+// sort names and classes the updates, and refuses those that are refused by
+// their name alone.
+func (j *judgement) sort(ctx context.Context, updates []push.Update) error {
+	refs := make([]string, len(updates))
+	for i, u := range updates {
+		refs[i] = u.Ref
+	}
+	symbolic, err := j.Repo.Symbolic(ctx, refs...)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, u := range updates {
+		m := &move{Update: u, name: u.Ref}
+		if target := symbolic[u.Ref]; target != "" {
+			m.name = target
+		}
+		if err := j.classify(ctx, m); err != nil {
+			return err
+		}
+		if names[m.name] {
+			j.insist(m, finding.Finding{Code: finding.RefRefused})
+		}
+		names[m.name] = true
+		j.moves = append(j.moves, m)
+	}
+	return nil
+}
+
+func (j *judgement) classify(ctx context.Context, m *move) error {
+	var failed error
+	m.class = j.Refs.Classify(m.name, func(branch string) bool {
+		values, err := j.Repo.Values(ctx, "refs/heads/"+branch)
+		if err != nil {
+			failed = err
+			return false
+		}
+		return values[0] != ""
+	})
+	m.modes = j.TopicModes
+	if m.protected() {
+		m.modes = j.ProtectedModes
+	}
+	switch m.class {
+	case policy.Replace:
+		j.note(m, finding.Finding{Code: finding.ReplaceRef})
+	case policy.GateRef:
+		j.insist(m, finding.Finding{Code: finding.GateRef})
+	case policy.OracleJunk, policy.Withdrawal:
+		j.insist(m, finding.Finding{Code: finding.OracleRefRefused})
+	case policy.Protected, policy.Topic, policy.Tag, policy.OracleChange, policy.Proposal, policy.ProposalChange,
+		policy.Server, policy.Other, policy.Approval:
+	default:
+		j.insist(m, finding.Finding{Code: finding.RefRefused})
+	}
+	return failed
+}
+
+// lookUp asks git for the refs' values and what their new objects are.
+func (j *judgement) lookUp(ctx context.Context) error {
+	names := make([]string, len(j.moves))
+	var objects []string
+	for i, m := range j.moves {
+		names[i] = m.name
+		objects = append(objects, m.New, m.New+"^{commit}")
+	}
+	values, err := j.Repo.Values(ctx, names...)
+	if err != nil {
+		return err
+	}
+	infos, err := j.Repo.Info(ctx, objects...)
+	if err != nil {
+		return err
+	}
+	for i, m := range j.moves {
+		m.actual = values[i]
+		m.object = infos[2*i]
+		if infos[2*i+1].Type == gitrepo.Commit {
+			m.commit = infos[2*i+1].ID
+		}
+		j.checkObject(m)
+	}
+	return nil
+}
+
+// checkObject looks at what an update names, apart from its history.
+func (j *judgement) checkObject(m *move) {
+	if m.stored() && m.actual != m.before() {
+		j.insist(m, finding.Finding{Code: finding.RefMoved, Args: map[string]string{"actual": m.actual, "expected": m.before()}})
+		return
+	}
+	if m.Delete() {
+		if m.protected() {
+			j.note(m, finding.Finding{Code: finding.ProtectedRefDeleted})
+		}
+		return
+	}
+	switch {
+	case m.class == policy.Server:
+	case m.object.Missing() || m.object.ID != m.New:
+		j.insist(m, finding.Finding{Code: finding.InternalError, Severity: finding.NotJudged,
+			Args: map[string]string{"detail": "git does not find " + m.New}})
+	case m.branch() && m.object.Type != gitrepo.Commit:
+		j.note(m, finding.Finding{Code: finding.BranchNotCommit, Args: map[string]string{"object": m.New, "type": m.object.Type}})
+	}
+}
+
+// topicName is a name for a proposal below refs/heads/oracle-change/.
+func (m *move) topicName() string {
+	for _, root := range []string{"refs/heads/oracle-change/", "refs/heads/"} {
+		if name, ok := strings.CutPrefix(m.name, root); ok && !m.protected() {
+			return name
+		}
+	}
+	return ""
+}

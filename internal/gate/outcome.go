@@ -1,0 +1,96 @@
+package gate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sealgate/sealgate/internal/finding"
+)
+
+const decisionSchema = "sealgate-decision-v1"
+
+// decision is the spooled form of what the static part decided.
+type decision struct {
+	Schema   string            `json:"schema"`
+	Repo     string            `json:"repo"`
+	Push     string            `json:"push"`
+	Pusher   string            `json:"pusher,omitempty"`
+	Time     time.Time         `json:"time"`
+	Result   string            `json:"result"`
+	Updates  []spooledUpdate   `json:"updates"`
+	Findings []finding.Finding `json:"findings"`
+}
+
+type spooledUpdate struct {
+	Ref   string `json:"ref"`
+	Old   string `json:"old"`
+	New   string `json:"new"`
+	Class string `json:"class"`
+}
+
+func (r Result) String() string {
+	switch r {
+	case Accepted:
+		return "accepted"
+	case Refused:
+		return "refused"
+	default:
+		return "undecided"
+	}
+}
+
+// outcome spools the decision where there is something to keep, and puts its id
+// to the findings that refuse.
+func (j *judgement) outcome() (Outcome, error) {
+	out := Outcome{Result: j.result(), Findings: j.findings, Verdicts: j.verdicts}
+	if !j.worthKeeping() {
+		return out, nil
+	}
+	id, err := j.spool(out.Result)
+	if err != nil && out.Result == Accepted && !j.lenient() {
+		return Outcome{}, err
+	}
+	if err != nil {
+		return out, nil // the refusal stands, with or without its record
+	}
+	out.Decision = id
+	for i, f := range out.Findings {
+		if f.Severity != finding.Warn && f.Severity != finding.Note {
+			out.Findings[i].Args = with(f.Args, "decision", id)
+		}
+	}
+	return out, nil
+}
+
+func with(args map[string]string, name, value string) map[string]string {
+	out := map[string]string{name: value}
+	for k, v := range args {
+		out[k] = v
+	}
+	return out
+}
+
+func (j *judgement) worthKeeping() bool {
+	return len(j.silent) > 0 || slices.ContainsFunc(j.findings, func(f finding.Finding) bool { return f.Severity != finding.Note })
+}
+
+func (j *judgement) spool(result Result) (string, error) {
+	d := decision{
+		Schema: decisionSchema, Repo: j.ID, Push: j.Push, Pusher: j.Pusher, Time: j.now, Result: result.String(),
+		Findings: append(slices.Clone(j.findings), j.silent...),
+	}
+	for _, m := range j.moves {
+		d.Updates = append(d.Updates, spooledUpdate{Ref: m.Ref, Old: m.Old, New: m.New, Class: m.class.String()})
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(d); err != nil {
+		return "", fmt.Errorf("write decision: %w", err)
+	}
+	return j.Store.Spool([]byte(b.String()))
+}

@@ -1,0 +1,172 @@
+package gate
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sealgate/sealgate/internal/replay"
+	"github.com/sealgate/sealgate/policy"
+)
+
+const (
+	askedAtOnce = 4
+	askedMost   = 32 // topic refs of one push; the others are judged when they matter
+)
+
+// replay asks hookd about each commit that a replay is due for. One undecided
+// answer that says nobody is there is answer enough for the rest.
+func (j *judgement) replay(ctx context.Context) error {
+	moves := j.due()
+	if len(moves) == 0 || j.Ask == nil {
+		return nil
+	}
+	requests := make([]replay.Request, len(moves))
+	for i, m := range moves {
+		r, err := j.request(ctx, m)
+		if err != nil {
+			return err
+		}
+		requests[i] = r
+	}
+	j.verdicts = j.askAll(ctx, moves, requests)
+	return context.Cause(ctx)
+}
+
+func (j *judgement) due() []*move {
+	topics := 0
+	return slices.DeleteFunc(slices.Clone(j.moves), func(m *move) bool {
+		if m.Delete() || m.commit == "" || !m.replayed() {
+			return true
+		}
+		if !m.protected() && !m.modes.Replay.Enforces() {
+			topics++
+		}
+		return !m.protected() && topics > askedMost
+	})
+}
+
+func (j *judgement) askAll(ctx context.Context, moves []*move, requests []replay.Request) []Verdict {
+	verdicts := make([]Verdict, len(moves))
+	var (
+		wait  sync.WaitGroup
+		slots = make(chan struct{}, askedAtOnce)
+		mu    sync.Mutex
+		gone  bool
+	)
+	for i, m := range moves {
+		slots <- struct{}{}
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			defer func() { <-slots }()
+			mu.Lock()
+			skip := gone
+			mu.Unlock()
+			v := Verdict{Ref: m.Ref, Mode: j.verdictMode(m), Target: requests[i].SealRef, Verdict: replay.Verdict{Cause: replay.Unreachable}}
+			if !skip {
+				v.Verdict, v.Err = j.ask(ctx, m, requests[i], i == 0)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			gone = gone || v.Verdict.Outcome == replay.Undecided && v.Verdict.Cause == replay.Unreachable
+			verdicts[i] = settled(m, v)
+		}()
+	}
+	wait.Wait()
+	return verdicts
+}
+
+// ask passes one request on; only the first tells of the wait.
+func (j *judgement) ask(ctx context.Context, m *move, r replay.Request, first bool) (replay.Verdict, error) {
+	progress := func(time.Duration) {}
+	if first && j.Progress != nil {
+		progress = j.Progress
+	}
+	return j.Ask(ctx, r, func(ctx context.Context, haves []string, w io.Writer) error {
+		return j.Repo.ThinPack(ctx, m.commit, haves, w)
+	}, progress)
+}
+
+// verdictMode is what the verdict may do to the ref. A replay in the background
+// has not decided anything.
+func (j *judgement) verdictMode(m *move) policy.Mode { return m.modes.Replay }
+
+// settled makes the verdict's mode fit the class: a person's look is asked for
+// on protected refs only, and a recorded replay decides nothing there.
+func settled(m *move, v Verdict) Verdict {
+	switch v.Verdict.Outcome {
+	case replay.Inspect:
+		if !m.protected() && v.Mode.Enforces() {
+			v.Mode = policy.Warn
+		}
+	case replay.Recorded:
+		if v.Mode.Enforces() {
+			v.Verdict = replay.Verdict{Cause: replay.Protocol}
+		}
+	}
+	return v
+}
+
+func (j *judgement) request(ctx context.Context, m *move) (replay.Request, error) {
+	r := replay.Request{
+		Push: j.Push, Repo: j.ID, Ref: m.name, Class: replay.Topic, SealRef: j.sealRef(m), Old: m.actual,
+		New: m.commit, Protected: j.Protected.Sorted(), Pusher: j.Pusher,
+		Background: !m.protected() && !m.modes.Replay.Enforces() && m.modes.Replay != policy.Warn,
+	}
+	if !j.Forbidden.Empty() {
+		r.Forbidden = j.Forbidden.Sorted()
+	}
+	objects, err := j.Repo.Info(ctx, m.commit+"^{tree}")
+	if err != nil {
+		return r, err
+	}
+	r.Tree = objects[0].ID
+	if m.protected() {
+		r.Class = replay.Protected
+		r.Base = j.baseTip(m)
+	} else if r.Base, err = j.mergeBase(ctx, m); err != nil {
+		return r, err
+	}
+	r.Authorised = m.commit
+	if !m.authorised {
+		r.Authorised = r.Base
+	}
+	for _, s := range m.chain {
+		for _, a := range s.approvals {
+			r.Approvals = append(r.Approvals, replay.Approval{Statement: a.Hash, Person: a.Person, Key: a.Fingerprint, Reason: a.Statement.Reason})
+		}
+	}
+	return r, nil
+}
+
+// mergeBase is what a topic ref is judged from; empty where it has nothing in
+// common with the seal ref, or that has no good tip.
+func (j *judgement) mergeBase(ctx context.Context, m *move) (string, error) {
+	tip := ""
+	if r := j.records[j.sealRef(m)]; r != nil {
+		tip = r.Good.Commit
+	}
+	if tip == "" {
+		return "", nil
+	}
+	objects, err := j.Repo.Info(ctx, tip)
+	if err != nil || objects[0].Missing() {
+		return "", err
+	}
+	return j.Repo.MergeBase(ctx, m.commit, tip)
+}
+
+// sealRef is the protected ref whose sealed tree judges: its own where it is
+// protected, that of the branch a proposal is for, else the first.
+func (j *judgement) sealRef(m *move) string {
+	if m.protected() {
+		return m.name
+	}
+	for _, entry := range j.Refs.Entries() {
+		return entry
+	}
+	return ""
+}

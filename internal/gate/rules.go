@@ -1,0 +1,277 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/sealgate/sealgate/internal/finding"
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/internal/state"
+)
+
+// maxShown bounds the rows of one finding, and the commits that are looked at
+// once more before they are named.
+const maxShown = 50
+
+// stateRule: a protected ref moves to the state of its good tip, or to one that
+// a chain of unused approvals leads to.
+func (j *judgement) stateRule(ctx context.Context, m *move, w *walk) error {
+	if m.view = w.view(m.commit); m.view == nil {
+		var err error
+		if m.view, err = j.scanner.View(ctx, m.commit+"^{tree}"); err != nil {
+			return err
+		}
+	}
+	starts, marks, err := j.starts(ctx, m)
+	if err != nil {
+		return err
+	}
+	for i, mark := range marks {
+		if mark == m.view.Mark {
+			m.lawful, m.authorised, m.state = true, true, starts[i]
+			return nil
+		}
+	}
+	if m.view.Broken != nil {
+		j.malformed(m, m.view.Broken)
+		return nil
+	}
+	var broken *state.Broken
+	if m.state, err = j.scanner.State(ctx, m.view); errors.As(err, &broken) {
+		j.malformed(m, broken)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if slices.Contains(starts, m.state) {
+		m.lawful, m.authorised = true, true
+		return nil
+	}
+	return j.approve(ctx, m, starts)
+}
+
+func (j *judgement) malformed(m *move, b *state.Broken) {
+	j.note(m, finding.Finding{Code: finding.MalformedTree, Commit: m.commit, Path: b.Path, Args: map[string]string{"detail": b.Error()}})
+}
+
+// starts are the states that a protected ref may have without an approval, and
+// that a chain may start from; marks go with the first of them. A ref without a
+// good tip may start from that of any enforced protected ref, and a chain of its
+// own from the empty state as well.
+func (j *judgement) starts(ctx context.Context, m *move) (states, marks []string, err error) {
+	tips := j.enforced()
+	if r := j.records[m.name]; r != nil && r.Good.Commit != "" {
+		m.good = r.Good.Commit
+		tips = []*state.Record{r}
+	}
+	for _, r := range tips {
+		if err := j.goodState(ctx, r); err != nil {
+			return nil, nil, err
+		}
+		states, marks = append(states, r.Good.State), append(marks, r.Good.Mark)
+	}
+	if len(states) == 0 {
+		states = []string{state.Empty()}
+	}
+	return states, marks, nil
+}
+
+// approve looks for a chain, and says what is missing where there is none.
+func (j *judgement) approve(ctx context.Context, m *move, starts []string) error {
+	from := starts
+	if m.good == "" && !slices.Contains(from, state.Empty()) {
+		from = append(slices.Clone(from), state.Empty())
+	}
+	found, err := j.tokens(ctx, m)
+	if err != nil {
+		return err
+	}
+	case1 := j.sift(m, found)
+	if case1.tooMany {
+		j.note(m, finding.Finding{Code: finding.LimitExceeded, Severity: finding.NotJudged,
+			Args: map[string]string{"what": "the valid approvals that name this ref are", "limit": "64"}})
+		return nil
+	}
+	m.chain = shortest(enough(steps(case1.free), j.Threshold), from, m.state)
+	if m.chain == nil {
+		f, err := j.missing(ctx, m, case1, from)
+		if err != nil {
+			return err
+		}
+		j.note(m, f)
+		return nil
+	}
+	m.lawful, m.authorised = true, true
+	for _, s := range m.chain {
+		for _, a := range s.approvals {
+			j.note(m, finding.Finding{Code: finding.OracleChangeApproved, Severity: finding.Note,
+				Args: map[string]string{"approval": a.Hash, "person": a.Person, "reason": a.Statement.Reason}})
+		}
+	}
+	j.compareReasons(m, found)
+	return nil
+}
+
+// takesOn: a protected ref takes on no forbidden file that its good tip lacks,
+// however its commits came to be.
+func (j *judgement) takesOn(ctx context.Context, m *move) error {
+	if m.view == nil || len(m.view.Forbidden) == 0 {
+		return nil
+	}
+	tips := j.enforced()
+	if r := j.records[m.name]; r != nil && r.Good.Commit != "" {
+		tips = []*state.Record{r}
+	}
+	var views []*state.View
+	for _, r := range tips {
+		v, err := j.scanner.View(ctx, r.Good.Commit+"^{tree}")
+		if errors.Is(err, gitrepo.ErrMissing) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		views = append(views, v)
+	}
+	e, ok, err := freshBelow(ctx, j.scanner, m.view, views)
+	if err == nil && ok {
+		j.note(m, finding.Finding{Code: finding.ForbiddenPath, Commit: m.commit, Path: e.Path})
+	}
+	return err
+}
+
+// historyRule: each commit that moved the protected paths has a state that an
+// enforced protected ref stands in, or that an approval for one leads to.
+func (j *judgement) historyRule(ctx context.Context, m *move, judged scope) error {
+	var loose []gitrepo.Node
+	for _, n := range judged.bad.moved {
+		if !judged.set[n] {
+			continue
+		}
+		ok, err := j.accounted(ctx, m, judged.views[n])
+		if err != nil {
+			return err
+		}
+		if !ok {
+			loose = append(loose, n)
+		}
+	}
+	loose, err := j.outside(ctx, m, judged, loose)
+	if err != nil || len(loose) == 0 {
+		return err
+	}
+	m.authorised = false
+	if m.change() {
+		items, err := j.changed(ctx, m, judged.views[loose[0]])
+		j.note(m, finding.Finding{Code: finding.OracleChangePending, Severity: finding.Warn, Items: items, Args: args("topic", m.topicName())})
+		return err
+	}
+	items, err := j.subjects(ctx, judged.graph, loose)
+	j.note(m, finding.Finding{Code: finding.HistoryUnapproved, Items: items, Args: args("topic", m.topicName())})
+	return err
+}
+
+func args(name, value string) map[string]string {
+	if value == "" {
+		return nil
+	}
+	return map[string]string{name: value}
+}
+
+// outside drops the commits that an excluded one does reach: where commit clocks
+// run backwards, git's walk may name some.
+func (j *judgement) outside(ctx context.Context, m *move, judged scope, nodes []gitrepo.Node) ([]gitrepo.Node, error) {
+	exclude := judged.exclude
+	if m.before() != "" && !m.protected() && !slices.Contains(exclude, m.Old) {
+		exclude = append(slices.Clone(exclude), m.Old)
+	}
+	var out []gitrepo.Node
+	for i, n := range nodes {
+		if i < maxShown {
+			reached, err := j.Repo.ReachedBy(ctx, judged.graph.ID(n), exclude)
+			if err != nil {
+				return nil, err
+			}
+			if reached {
+				continue
+			}
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// subjects are the commits as a person knows them: short id and first line.
+func (j *judgement) subjects(ctx context.Context, g *gitrepo.Graph, nodes []gitrepo.Node) ([]string, error) {
+	var ids []string
+	for _, n := range nodes[:min(len(nodes), maxShown)] {
+		ids = append(ids, g.ID(n))
+	}
+	items := make([]string, len(ids))
+	err := j.Repo.ReadAll(ctx, ids, maxCommit, func(i int, _ gitrepo.Object, data []byte) error {
+		first, _, _ := strings.Cut(strings.TrimLeft(string(message(data)), "\n"), "\n")
+		items[i] = ids[i][:10] + "  " + first[:min(len(first), 80)]
+		return nil
+	})
+	for range len(nodes) - len(ids) {
+		items = append(items, "")
+	}
+	return items, err
+}
+
+// changed are the protected files in which a view differs from the good tip that
+// the move is judged from, or from the first protected ref's.
+func (j *judgement) changed(ctx context.Context, m *move, v *state.View) ([]string, error) {
+	base := &state.View{}
+	if from := j.baseTip(m); from != "" {
+		var err error
+		if base, err = j.scanner.View(ctx, from+"^{tree}"); err != nil && !errors.Is(err, gitrepo.ErrMissing) {
+			return nil, err
+		}
+		if err != nil {
+			return nil, nil
+		}
+	}
+	before, err := j.scanner.Below(ctx, base.Protected)
+	if err != nil {
+		return nil, err
+	}
+	after, err := j.scanner.Below(ctx, v.Protected)
+	if err != nil {
+		return nil, err
+	}
+	return differing(before, after), nil
+}
+
+func differing(before, after []state.Entry) []string {
+	had := map[string]state.Entry{}
+	for _, e := range before {
+		had[e.Path] = e
+	}
+	var paths []string
+	for _, e := range after {
+		if had[e.Path] != e {
+			paths = append(paths, e.Path)
+		}
+		delete(had, e.Path)
+	}
+	for path := range had {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// baseTip is the good tip that a ref is compared with.
+func (j *judgement) baseTip(m *move) string {
+	if m.good != "" {
+		return m.good
+	}
+	if r := j.records[j.sealRef(m)]; r != nil {
+		return r.Good.Commit
+	}
+	return ""
+}
