@@ -464,7 +464,7 @@ func (r *reader) tagged() {
 	case "o":
 		r.fields(n, n)
 	case "m":
-		r.fields(n, r.name)
+		r.fields(n, r.name, r.boolean)
 	case "g":
 		r.fields(r.name, r.name)
 	case "e":

@@ -124,3 +124,11 @@ func (r Result) summary() string {
 	return fmt.Sprintf("ran=%v ok=%v failed=%v loaded=%v late=%v calls=%d note=%q shown=%q",
 		r.Ran, r.OK, r.FailedFixtures, r.Loaded, r.TimedOut, r.Calls, r.Note, r.Shown)
 }
+
+// Start refuses to start candidates.
+func (f failing) Start(ctx context.Context, s sandbox.Spec) (sandbox.Process, error) {
+	if s.Role == sandbox.Candidate {
+		return nil, fmt.Errorf("no sandbox today")
+	}
+	return f.Starter.Start(ctx, s)
+}

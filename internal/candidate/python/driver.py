@@ -61,7 +61,7 @@ class Mirror(Codec):
         if issubclass(t, BaseException):
             return self.enc_exception(v, t)
         if t is type(sys):
-            return ["m", self.handle(v), str(v.__name__)]
+            return ["m", self.handle(v), str(v.__name__), hasattr(v, "__path__")]
         return ["o", self.handle(v), self.number(t)]
 
     def enc_class(self, c):
@@ -85,7 +85,10 @@ class Mirror(Codec):
             args = self.enc(tuple.__getitem__(e.args, slice(None)))
         except Exception:
             pass
-        for k, x in list(getattr(e, "__dict__", {}).items())[:32]:
+        held = list(getattr(e, "__dict__", {}).items())[:32]
+        if isinstance(e, ImportError):
+            held.append(("name", e.name))
+        for k, x in held:
             if type(k) is str and type(x) in (str, int, bool, type(None), bytes, float):
                 attributes.append([k, self.enc(x)])
         return ["x", self.handle(e), self.enc_class(t), _str(self, text, 0), args, attributes]

@@ -42,7 +42,7 @@ REFUSED = {
     "__signature__": "a signature of proxied code", "__wrapped__": "a signature of proxied code",
     "__defaults__": "a signature of proxied code", "__kwdefaults__": "a signature of proxied code",
     "__annotations__": "a signature of proxied code", "__text_signature__": "a signature of proxied code",
-    "__dict__": "the dictionary of a proxied object (vars)",
+    "__dict__": "the dictionary of a proxied object",
 }
 ASKED = {"__name__", "__qualname__", "__doc__", "__version__", "__all__", "__author__", "__cause__", "__context__", "__notes__", "__self__", "__func__"}
 _TOKEN = object()
@@ -319,7 +319,7 @@ class NamedTuple(tuple):
 class ProxyModule(types.ModuleType):
     def __getattribute__(self, name):
         if name == "__dict__":
-            refuse("the dictionary of a proxied module (vars)")
+            refuse("the dictionary of a proxied module cannot be read (vars, patching)")
         return object.__getattribute__(self, name)
 
     def __getattr__(self, name):
@@ -361,6 +361,8 @@ def _class_dict(kind, number, dunders, extra, module, qualname):
             space[name] = f
     if "__await__" in dunders:
         space.update(send=_send, throw=_throw, close=_close)
+        space["__hash__"] = object.__hash__  # an event loop keeps them in dictionaries, by identity
+        space.update(cr_code=None, cr_frame=None, cr_await=None, cr_origin=None, cr_running=False)
     if kind == "D":
         fields = {}
         for name, init in extra[2:]:
@@ -588,7 +590,8 @@ class Session(Codec):
         if module is None:
             module = ProxyModule(v[2])
             object.__setattr__(module, "_sg_handle", v[1])
-            object.__setattr__(module, "__path__", [])
+            if v[3]:
+                object.__setattr__(module, "__path__", [])
             self.modules[v[1]] = module
         return module
 
