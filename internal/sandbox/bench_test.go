@@ -24,8 +24,12 @@ func BenchmarkStart(b *testing.B) {
 		ours = append(ours, time.Since(start))
 
 		start = time.Now()
-		if out, err := exec.Command(DefaultBwrap, append(plainBwrap(), argv...)...).CombinedOutput(); err != nil {
-			b.Fatalf("by hand: %v: %s", err, out)
+		cmd := exec.Command(DefaultBwrap, append(plainBwrap(), argv...)...)
+		if err := sb.thread.start(cmd); err != nil { // the thread without ambient capabilities
+			b.Fatalf("by hand: %v", err)
+		}
+		if err := cmd.Wait(); err != nil {
+			b.Fatalf("by hand: %v", err)
 		}
 		byHand = append(byHand, time.Since(start))
 	}

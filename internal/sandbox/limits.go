@@ -15,7 +15,7 @@ var defaults = Limits{
 	Memory:    512 << 20,
 	Processes: 64,
 	FileSize:  64 << 20,
-	OpenFiles: 256,
+	OpenFiles: 128,
 	Tmp:       64 << 20,
 	Output:    64 << 10,
 }

@@ -181,3 +181,23 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	}
 	sb.Close()
 }
+
+func TestOtherChildrenOfHookdGetNoCapabilities(t *testing.T) {
+	if !asUser(t, t.Name()) {
+		return
+	}
+	openHere(t)
+	if mode() == modeOwn && clearAmbientEverywhere() != nil {
+		t.Log("built with cgo: hookd is not")
+		return
+	}
+	out, err := exec.Command("/usr/bin/grep", "-E", "^Cap(Prm|Eff|Amb)", "/proc/self/status").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Trim(strings.Fields(line)[1], "0") != "" {
+			t.Errorf("a helper is started with %q", line)
+		}
+	}
+}

@@ -108,15 +108,16 @@ func (sb *Sandbox) launch(ctx context.Context, slot int, s Spec, l Limits) (*pro
 		sb: sb, slot: slot, cmd: cmd, started: time.Now(), total: l.Total, first: -1,
 		status: make(chan status, 1), known: make(chan struct{}), ended: make(chan struct{}),
 	}
-	if err := sb.add(p); err != nil {
-		return nil, err
-	}
 	if err := sb.thread.start(cmd); err != nil {
-		sb.remove(p)
 		return nil, err
 	}
 	pl.closeChildEnds()
 	p.watch(ctx, &pl, s, l)
+	if !sb.add(p) { // closed meanwhile
+		p.Kill()
+		_, _ = p.finish()
+		return nil, errClosed
+	}
 	return p, nil
 }
 
@@ -385,6 +386,14 @@ func (p *process) killGroup() {
 // at all. Statuses above 128 are read as the shell's: 137 is "killed", also
 // when the command chose that number.
 func (p *process) Wait() (Result, error) {
+	r, err := p.finish()
+	p.sb.remove(p)
+	p.sb.slots <- p.slot
+	return r, err
+}
+
+// finish is Wait without giving the slot back.
+func (p *process) finish() (Result, error) {
 	<-p.known
 	state, waitErr := p.reap()
 	p.bury()
@@ -393,8 +402,6 @@ func (p *process) Wait() (Result, error) {
 		stop()
 	}
 	r := p.result()
-	p.sb.remove(p)
-	p.sb.slots <- p.slot
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.TimedOut, r.OverTotal = p.timedOut, p.overMemory

@@ -7,9 +7,12 @@
 // command. A later tier implements the same Starter.
 //
 // What no tier here stops: the host's /usr can be read by every command, so
-// nothing secret belongs below it; the load of the host can be felt; a command
-// can lock (flock) the read-only files that it shares with others while it
-// runs; without a cgroup the inodes of /tmp, which take kernel memory, are
+// nothing secret belongs below it; /proc/self/mountinfo tells a command where
+// on the host its binds come from; a socket file in a bound directory can be
+// connected to, so bind no directory that has one; the load of the host can be felt; a command
+// can lock (flock) and watch (inotify) the read-only files that it shares with
+// others while it runs; its sockets and pipes take kernel memory that only the
+// limits of open files and processes bound; without a cgroup the inodes of /tmp, which take kernel memory, are
 // bounded by the wall clock alone. With a single uid only the mount namespace
 // stands between a command and hookd's files: one hole in bubblewrap or in the
 // kernel's namespaces opens them all.
@@ -405,14 +408,14 @@ func (sb *Sandbox) Close() {
 	}
 }
 
-func (sb *Sandbox) add(p *process) error {
+// add makes p one of those that Close ends; false when it is too late.
+func (sb *Sandbox) add(p *process) bool {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	if sb.closed {
-		return errors.New("the sandbox is closed")
+	if !sb.closed {
+		sb.running[p] = struct{}{}
 	}
-	sb.running[p] = struct{}{}
-	return nil
+	return !sb.closed
 }
 
 func (sb *Sandbox) remove(p *process) {

@@ -123,6 +123,8 @@ func filter() ([]statement, error) {
 	}
 	p = append(p, onCall(unix.SYS_CLONE, argument(0), test(jumpAnyBit, newNamespace), end(notAllowed), end(allow))...)
 	p = append(p, onCall(unix.SYS_IOCTL, ioctlBody()...)...)
+	// With a single uid a lease could make hookd's own open of a shared file wait.
+	p = append(p, onCall(unix.SYS_FCNTL, argument(1), test(jumpEqual, unix.F_SETLEASE), end(notAllowed), end(allow))...)
 	p = append(p, onCall(unix.SYS_PERSONALITY, append([]statement{argument(0)}, oneOf(notAllowed, 0, 0xffffffff)...)...)...)
 	p = append(p, onCall(unix.SYS_SOCKET, socketBody()...)...)
 	p = append(p, onCall(unix.SYS_SOCKETPAIR, append([]statement{argument(0)}, oneOf(noFamily, unix.AF_UNIX)...)...)...)

@@ -83,6 +83,8 @@ func TestFilterDecides(t *testing.T) {
 		{"type into the terminal, high bits", unix.SYS_IOCTL, []uint64{0, 1<<32 | unix.TIOCSTI}, notAllowed},
 		{"console", unix.SYS_IOCTL, []uint64{0, tiocLinux}, notAllowed},
 		{"window size", unix.SYS_IOCTL, []uint64{0, unix.TIOCGWINSZ}, allow},
+		{"lease", unix.SYS_FCNTL, []uint64{3, unix.F_SETLEASE}, notAllowed},
+		{"lock", unix.SYS_FCNTL, []uint64{3, unix.F_SETLK}, allow},
 		{"personality asked", unix.SYS_PERSONALITY, []uint64{wholeWord}, allow},
 		{"personality linux", unix.SYS_PERSONALITY, []uint64{0}, allow},
 		{"personality no randomisation", unix.SYS_PERSONALITY, []uint64{0x40000}, notAllowed},

@@ -23,6 +23,8 @@ type spawner struct {
 	once     sync.Once
 }
 
+var errClosed = errors.New("the sandbox is closed")
+
 type spawn struct {
 	cmd   *exec.Cmd
 	reply chan error
@@ -86,7 +88,7 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 	case s.requests <- r:
 		return <-r.reply
 	case <-s.quit:
-		return errors.New("the sandbox is closed")
+		return errClosed
 	}
 }
 
