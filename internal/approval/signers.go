@@ -366,8 +366,17 @@ func checkPerson(person string) error {
 	}
 }
 
+// isKeyType knows every type that OpenSSH could list, so that a key which may not
+// sign is told from an option.
 func isKeyType(s string) bool {
-	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-") || strings.HasPrefix(s, "sk-")
+	s = strings.Replace(s, "-cert-v01@openssh.com", "", 1)
+	switch strings.TrimSuffix(s, "@openssh.com") {
+	case ssh.KeyAlgoED25519, ssh.KeyAlgoRSA, "ssh-dss", "ssh-xmss", "sk-ssh-ed25519", "sk-ecdsa-sha2-nistp256",
+		ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521:
+		return true
+	default:
+		return false
+	}
 }
 
 // options reads a comma-separated list of name="value", values quoted as OpenSSH
