@@ -472,13 +472,15 @@ func TestTheTextMakesWeakDecisionsStandOut(t *testing.T) {
 	r.Environ = Environment{Tier: 1, SingleUID: true, Unsealed: true}
 	r.Release = &Release{Kind: "override", Person: "a maintainer", Reason: "wrong fixture\x1b[2J"}
 	r.SealedVisible = []string{"fixture order"}
+	r.Lanes = []Lane{{Name: LaneProperties, State: "failed", Kept: true, Millis: 7}}
 	r.Properties[0].Notes[0].Text = "bad \x1b]0;title\x07 \u202e"
 	var b bytes.Buffer
 	if err := Text(&b, made(t, r)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"blocked", "!! OVERRIDE by a maintainer", "!! UNSEALED", "!! SINGLE UID", "!! SEALED MATERIAL VISIBLE",
-		"property     p_total failed on order", "a sealed check failed"} {
+		"property     p_total failed on order", "a sealed check failed",
+		"lane         properties: failed (7 ms, kept from an earlier replay)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, b.String())
 		}

@@ -203,6 +203,13 @@ func (t *text) invariants() {
 
 func (t *text) tail() {
 	d := t.doc
+	for _, l := range d.Lanes {
+		kept := ""
+		if l.Kept {
+			kept = ", kept from an earlier replay"
+		}
+		t.line("  lane         %s: %s (%d ms%s)", clean(l.Name), clean(l.State), l.Millis, kept)
+	}
 	for _, a := range d.Approvals {
 		t.line("  approval     %s by %s (%s): %s", short(a.Statement), clean(a.Person), clean(a.Key), clean(a.Reason))
 	}

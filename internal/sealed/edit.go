@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,10 +31,15 @@ def holds(fixture_bytes: bytes) -> bool:
 `
 
 // Init makes the skeleton of a sealed tree in dir, which must be empty or not
-// exist. It judges nothing until a property and a fixture were added and the tree
+// exist. Made by root it belongs to whom the directory above it belongs, so that
+// hookd's user can read what root makes in hookd's place. It judges nothing until a property and a fixture were added and the tree
 // was locked.
 func Init(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := os.Mkdir(dir, 0o700)
+	if err == nil {
+		err = likeAbove(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make sealed tree: %w", err)
 	}
 	e, err := edit(dir)
@@ -61,6 +67,22 @@ func Init(dir string) error {
 		return err
 	}
 	return e.writeJSON(ManifestName, m)
+}
+
+// likeAbove gives dir, made by root, to the owner of the directory above it.
+func likeAbove(dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(filepath.Dir(filepath.Clean(dir)))
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return os.Lchown(dir, int(st.Uid), int(st.Gid))
 }
 
 // NewProperty adds a property with a module that raises until it is written, and
@@ -131,8 +153,9 @@ func AddFixture(dir, id, from string, r io.Reader) (name, sum string, err error)
 // fixtures, the parent commit, and freezes whose parent is still a placeholder.
 // It takes write permission from group and others, and the whole tree from
 // others. An empty parent keeps the one that is there. It returns what it
-// changed, one line each, and refuses, changing no file's content, when the tree
-// would still not verify.
+// changed, one line each. A placeholder that it cannot fill, or a file that is
+// missing, is an error and leaves manifest and ledger as they were; whatever else
+// keeps the tree from verifying afterwards is an error too.
 func Lock(dir, parent string) ([]string, error) {
 	if parent != "" && (!commitForm.MatchString(parent) || isPlaceholder(parent)) {
 		return nil, fmt.Errorf("lock sealed tree: parent %q is no full commit id", parent)

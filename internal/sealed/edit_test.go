@@ -152,8 +152,12 @@ func TestAHandMadeTreeWorksAfterLock(t *testing.T) {
 	}
 	info, err := os.Stat(dir)
 	must(t, err)
-	if info.Mode().Perm()&0o007 != 0 {
-		t.Errorf("others may enter: %o", info.Mode().Perm())
+	if info.Mode().Perm()&0o007 != 0 || len(tree.Warnings()) > 0 {
+		t.Errorf("others may enter: %o, %q", info.Mode().Perm(), tree.Warnings())
+	}
+	must(t, os.Chmod(dir, 0o755))
+	if w := loaded(t, dir).Warnings(); len(w) != 1 || !strings.Contains(w[0], "everybody may enter") {
+		t.Errorf("warnings %q", w)
 	}
 	var seedView struct {
 		Schema string `json:"schema"`
@@ -188,6 +192,24 @@ func TestLockKeepsOwnerAndPrivacy(t *testing.T) {
 		must(t, err)
 		if got := info.Sys().(*syscall.Stat_t).Uid; got != want || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s belongs to %d, mode %o", name, got, info.Mode().Perm())
+		}
+	}
+}
+
+func TestATreeMadeByRootBelongsToWhomThePlaceBelongs(t *testing.T) {
+	above := t.TempDir()
+	want := uint32(os.Geteuid())
+	if want == 0 {
+		want = 4711
+		must(t, os.Chown(above, int(want), int(want)))
+	}
+	dir := filepath.Join(above, "tree")
+	must(t, Init(dir))
+	for _, name := range []string{".", "properties", ManifestName} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		must(t, err)
+		if got := info.Sys().(*syscall.Stat_t).Uid; got != want {
+			t.Errorf("%s belongs to %d", name, got)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (r FreezeRow) Blocks() bool {
 // sealed one, against the clock and the history. known says of a parent whether
 // it is a commit of the repository and whether what is judged descends from it;
 // a parent that is known but no ancestor does not block, the freeze only does not
-// apply. An id in both ledgers is an error: which of the two counts?
+// apply; with known nil no parent is known. An id in both ledgers is an error: which of the two counts?
 func Judge(public, sealed Ledger, now time.Time, known func(parent string) (known, ancestor bool)) ([]FreezeRow, error) {
 	seen := map[string]bool{}
 	var faults Faults
@@ -102,7 +102,7 @@ func (e Freeze) judge(source string, now time.Time, known func(string) (bool, bo
 		ParentSHAPresent: e.b.get().parent != "",
 		Source:           source,
 	}
-	if !r.ParentSHAPresent {
+	if !r.ParentSHAPresent || known == nil {
 		return r
 	}
 	isKnown, ancestor := known(e.b.get().parent)

@@ -127,6 +127,9 @@ func (r *reader) optional(name string) *file {
 // being judged.
 func (r *reader) warnings(t *Tree) []string {
 	var out []string
+	if r.mode&0o007 != 0 {
+		out = append(out, fmt.Sprintf(".: everybody may enter it (mode %04o): \"hookd seal lock\" takes that away", r.mode))
+	}
 	r.walk(FixturesDir, 1, func(name string) {
 		info, err := r.lstat(name)
 		if err != nil || info == nil {

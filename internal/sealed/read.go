@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,11 +23,13 @@ type reader struct {
 	owners map[uint32]bool
 	files  map[string]*file
 	total  int64
+	mode   fs.FileMode // of the top directory
 }
 
 // openTree opens the top directory of a tree. Who may own what is in it: the
 // running user, root, and for root the owner of the top directory.
 func openTree(dir string, c *collector) (*reader, error) {
+	dir = filepath.Clean(dir) // "link/" would follow the link
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open sealed tree: %w", err)
@@ -43,7 +46,7 @@ func openTree(dir string, c *collector) (*reader, error) {
 		root.Close()
 		return nil, fmt.Errorf("open sealed tree %q: it was exchanged while being opened", dir)
 	}
-	r := &reader{root: root, c: c, owners: map[uint32]bool{0: true, uint32(os.Geteuid()): true}, files: map[string]*file{}}
+	r := &reader{root: root, c: c, owners: map[uint32]bool{0: true, uint32(os.Geteuid()): true}, files: map[string]*file{}, mode: info.Mode().Perm()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 		r.owners[st.Uid] = true
 	}

@@ -288,14 +288,16 @@ func TestE1NothingButRegularFilesIsRead(t *testing.T) {
 	t.Run("tree linked", func(t *testing.T) {
 		alias := filepath.Join(t.TempDir(), "alias")
 		must(t, os.Symlink(written(t, goodFiles()), alias))
-		if _, err := Load(alias); err == nil {
-			t.Fatal("followed")
+		for _, name := range []string{alias, alias + "/"} {
+			if _, err := Load(name); err == nil {
+				t.Errorf("%q followed", name)
+			}
 		}
 	})
 }
 
 func TestWhatOthersMayWriteIsRefused(t *testing.T) {
-	for _, name := range []string{".", ManifestName, LedgerName, "properties", "properties/lib", "fixtures/order.json", "properties/lib/sums.py"} {
+	for _, name := range []string{".", ManifestName, LedgerName, "properties", "fixtures", "properties/lib", "fixtures/order.json", "properties/lib/sums.py"} {
 		dir := written(t, goodFiles())
 		p := filepath.Join(dir, filepath.FromSlash(name))
 		info, err := os.Stat(p)
@@ -465,6 +467,31 @@ func TestASnapshotIsUsedAgainAndMendedWhenAltered(t *testing.T) {
 	if len(left) > 0 {
 		t.Errorf("left behind %q", left)
 	}
+}
+
+func TestSnapshotsNobodyAsksForArePruned(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "seals")
+	old, err := loaded(t, written(t, goodFiles())).Snapshot(root, Access{})
+	must(t, err)
+	tree := loaded(t, written(t, with(goodFiles(), "properties/new.py", "")))
+	used, err := tree.Snapshot(root, Access{})
+	must(t, err)
+	dead := filepath.Join(root, asidePrefix+"1")
+	must(t, os.Mkdir(dead, 0o700))
+	must(t, os.Mkdir(filepath.Join(root, "mine"), 0o700))
+	past := time.Now().Add(-48 * time.Hour)
+	for _, d := range []string{old, used, dead, filepath.Join(root, "mine")} {
+		must(t, os.Chtimes(d, past, past))
+	}
+	_, err = tree.Snapshot(root, Access{})
+	must(t, err)
+	must(t, PruneSnapshots(root, time.Now().Add(-24*time.Hour)))
+	entries, err := os.ReadDir(root)
+	must(t, err)
+	if len(entries) != 2 || !tree.isAt(used, Access{}) {
+		t.Errorf("%v", entries)
+	}
+	must(t, PruneSnapshots(filepath.Join(root, "none"), time.Now()))
 }
 
 func TestSnapshotsAtTheSameTime(t *testing.T) {

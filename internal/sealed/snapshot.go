@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // Access says who besides the owner may read a snapshot. The zero value: nobody.
@@ -43,13 +45,16 @@ func (a Access) holds(info fs.FileInfo) bool {
 func (t *Tree) Snapshot(root string, a Access) (string, error) {
 	dst := filepath.Join(root, t.Digest)
 	if t.isAt(dst, a) {
+		now := time.Now()
+		if err := os.Chtimes(dst, now, now); err != nil { // PruneSnapshots reads it
+			return "", fmt.Errorf("keep sealed tree: %w", err)
+		}
 		return dst, nil
 	}
-	dirMode, _ := a.modes()
-	if err := os.MkdirAll(root, dirMode); err != nil {
+	if err := makeRoot(root, a); err != nil {
 		return "", fmt.Errorf("keep sealed tree: %w", err)
 	}
-	aside, err := os.MkdirTemp(root, ".new-")
+	aside, err := os.MkdirTemp(root, asidePrefix)
 	if err != nil {
 		return "", fmt.Errorf("keep sealed tree: %w", err)
 	}
@@ -62,6 +67,53 @@ func (t *Tree) Snapshot(root string, a Access) (string, error) {
 	}
 	return dst, nil
 }
+
+// makeRoot makes the directory of the snapshots where there is none; whoever may
+// read a snapshot may pass through it.
+func makeRoot(root string, a Access) error {
+	if err := os.MkdirAll(filepath.Dir(root), 0o700); err != nil {
+		return err
+	}
+	err := os.Mkdir(root, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	mode, _ := a.modes()
+	return allow(root, mode, a.Group)
+}
+
+// PruneSnapshots removes the snapshots in root that nobody asked for since before,
+// and what writers that died left aside. Choose a time that no running replay can
+// be older than.
+func PruneSnapshots(root string, before time.Time) error {
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("prune sealed snapshots: %w", err)
+	}
+	var faults []error
+	for _, e := range entries {
+		ours := sha256Form.MatchString(e.Name()) || strings.HasPrefix(e.Name(), asidePrefix) || strings.HasPrefix(e.Name(), badPrefix)
+		info, err := e.Info()
+		if !ours || err != nil || !e.IsDir() || !info.ModTime().Before(before) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(root, e.Name())); err != nil {
+			faults = append(faults, fmt.Errorf("prune sealed snapshots: %w", err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+const (
+	asidePrefix = ".new-"
+	badPrefix   = ".bad-"
+)
 
 // place renames aside to dst. When somebody was faster with the same bytes, that
 // is fine; what is at dst with other bytes goes away first.
@@ -77,7 +129,7 @@ func (t *Tree) place(aside, dst, root string, a Access) error {
 		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		bad, err := os.MkdirTemp(root, ".bad-")
+		bad, err := os.MkdirTemp(root, badPrefix)
 		if err != nil {
 			return err
 		}
