@@ -1,0 +1,532 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/internal/packet"
+	"github.com/sealgate/sealgate/internal/replay"
+	"github.com/sealgate/sealgate/internal/sealed"
+	"github.com/sealgate/sealgate/policy"
+)
+
+// maxLedger bounds the repository's own freeze ledger.
+const maxLedger = 8 << 20
+
+// publicLedger is where a repository keeps its freezes.
+const publicLedger = "freeze.json"
+
+// judgement is one request on its way to a decision.
+type judgement struct {
+	runner *Runner
+	repo   Repository
+	req    replay.Request
+	asked  time.Time
+
+	mirror  *mirror
+	paths   paths
+	seal    *sealed.Tree // nil: none, or none may be read
+	key     laneKey
+	digest  string // of key
+	lanes   *sealedLanes
+	wasKept bool
+	begun   time.Time
+	record  packet.Record
+	because map[policy.Fact][]string // ids behind a fact
+	shown   string
+}
+
+// open brings in everything that the decision reads, except for the tree.
+func (c *judgement) open(ctx context.Context, fetch fetcher) error {
+	r := c.runner
+	var err error
+	if c.paths, err = newPaths(c.req.Protected, c.req.Forbidden); err != nil {
+		return endWithout(replay.Protocol, err)
+	}
+	if c.mirror, err = r.mirrors.at(ctx, c.repo.ID, len(c.req.New)); err != nil {
+		return err
+	}
+	if err := c.receive(ctx, fetch); err != nil {
+		return err
+	}
+	c.begun = r.Now()
+	return c.openSeal(ctx)
+}
+
+func (c *judgement) receive(ctx context.Context, fetch fetcher) error {
+	r := c.runner
+	select {
+	case r.receiving <- struct{}{}:
+		defer func() { <-r.receiving }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	// Receiving ends with the hook: nobody else has the objects.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.life, cancel)()
+	if err := c.mirror.receive(ctx, c.req, r.PackLimit, fetch); err != nil {
+		if r.life.Err() != nil {
+			return errStopping
+		}
+		return err
+	}
+	return nil
+}
+
+// openSeal reads the sealed tree and names what the sealed lanes will read.
+func (c *judgement) openSeal(ctx context.Context) error {
+	r := c.runner
+	dir := ""
+	if c.repo.SealFor != nil {
+		dir = c.repo.SealFor(c.req.SealRef)
+	}
+	if dir == "" || !r.Sandbox.Sealed() {
+		return nil
+	}
+	seal, err := sealed.Load(dir)
+	if err != nil {
+		// Faults name files and fields of the tree, for this host's log only.
+		return endWithout(replay.SealInvalid, fmt.Errorf("load sealed tree of %s: %w", c.repo.Name, err))
+	}
+	c.seal = seal
+	python, library, version, err := r.lanes.Identity(ctx, c.repo)
+	if err != nil {
+		return err
+	}
+	c.key = laneKey{Repository: c.repo.ID, Tree: c.req.Tree, Paths: c.paths.digest, Seal: seal.Digest, Runner: version, Python: python,
+		Library: library, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes}
+	c.digest, err = c.key.digest()
+	return err
+}
+
+// flight is what must run before there is a decision; nil: nothing must.
+func (c *judgement) flight() (*flight, error) {
+	if c.seal == nil || len(c.seal.Properties) == 0 {
+		return nil, nil
+	}
+	if lanes, ok := c.runner.kept.get(c.key, c.digest); ok {
+		c.lanes, c.wasKept = lanes, true
+		return nil, nil
+	}
+	return &flight{key: c.digest, repo: c.repo.ID, run: c.run}, nil
+}
+
+// decide waits for the lanes and concludes.
+func (c *judgement) decide(ctx context.Context) (packet.Packet, error) {
+	f, err := c.flight()
+	if err != nil {
+		return packet.Packet{}, err
+	}
+	if f != nil {
+		if err := c.wait(ctx, f); err != nil {
+			return packet.Packet{}, err
+		}
+	}
+	// From here on it is quick, and worth finishing although the hook is gone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gitTime)
+	defer cancel()
+	return c.conclude(ctx)
+}
+
+func (c *judgement) wait(ctx context.Context, f *flight) error {
+	q := c.runner.queue
+	f, err := q.submit(f, true)
+	if err != nil {
+		return err
+	}
+	defer q.leave(f)
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	var refused *refusal
+	switch {
+	case f.err == nil:
+		c.lanes = f.result
+		return nil
+	case errors.As(f.err, &refused):
+		return c.withoutLanes(ctx, replay.TreeRefused, refused)
+	case errors.Is(f.err, errStopping):
+		return f.err
+	default:
+		return c.withoutLanes(ctx, replay.Broken, f.err)
+	}
+}
+
+// run is the work of a flight: once more where the sandbox or a limit got in
+// the way, and kept where every outcome was reached.
+func (c *judgement) run(ctx context.Context) (*sealedLanes, error) {
+	r := c.runner
+	log := r.Log.With().Str("push", c.req.Push).Str("repository", c.repo.Name).Str("commit", c.req.New).Logger()
+	tree, err := r.trees.layOut(ctx, c.mirror, c.repo.ID, c.req.Tree, c.paths)
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Release()
+	var lanes *sealedLanes
+	for attempt := 1; attempt <= 2; attempt++ {
+		lanes, err = r.lanes.Run(ctx, c.repo, c.seal, tree)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err == nil && lanes.Complete {
+			break
+		}
+		log.Warn().Err(err).Int("attempt", attempt).Msg("sealed lanes incomplete")
+	}
+	if err != nil {
+		return nil, err
+	}
+	lanes.Notes = append(lanes.Notes, tree.Notes...)
+	if err := r.kept.put(c.key, c.digest, lanes); err != nil {
+		log.Error().Err(err).Msg("result not kept") // it is judged again next time
+	}
+	return lanes, nil
+}
+
+// withoutLanes writes the packet of a request that could not be judged.
+func (c *judgement) withoutLanes(ctx context.Context, cause replay.Cause, why error) error {
+	c.fill()
+	c.record.Outcome, c.record.Cause = packet.Undecided, string(cause)
+	c.record.Lanes = []packet.Lane{{Name: packet.LaneProperties, State: "not judged"}}
+	c.record.Notes = append(c.record.Notes, why.Error())
+	if _, err := c.store(); err != nil {
+		return errors.Join(endWithout(cause, why), err)
+	}
+	return endWithout(cause, why)
+}
+
+// conclude judges what is judged anew each time, decides, and stores the packet.
+func (c *judgement) conclude(ctx context.Context) (packet.Packet, error) {
+	c.fill()
+	facts, err := c.facts(ctx)
+	if err != nil {
+		return packet.Packet{}, err
+	}
+	decision := c.repo.Table.Decide(facts)
+	c.record.Outcome, c.record.Rows = packet.Decided(decision)
+	c.addIDs(decision, facts)
+	if c.record.Outcome == packet.Undecided {
+		c.record.Cause = string(replay.Broken)
+		if facts[policy.NothingRan] {
+			c.record.Cause = string(replay.NothingRan)
+		}
+	}
+	return c.store()
+}
+
+// fill writes what is known of a request before anything is judged.
+func (c *judgement) fill() {
+	r, q := c.runner, c.req
+	tier := 1
+	if !r.Sandbox.Sealed() {
+		tier = 0
+	}
+	c.record = packet.Record{
+		Repository: c.repo.ID, RepositoryName: c.repo.Name,
+		Refs:      []packet.Ref{{Name: q.Ref, Class: string(q.Class), Old: q.Old, New: q.New}},
+		ParentSHA: q.Base, PatchSHA: q.New, Tree: q.Tree, Authorised: q.Authorised,
+		Push: q.Push, Pusher: q.Pusher, Policy: c.repo.TableSHA, Version: r.Version,
+		Environ: packet.Environment{Tier: tier, SingleUID: r.Sandbox.SingleUID(), Unsealed: !r.Sandbox.Sealed(),
+			Runner: c.key.Runner, Python: c.repo.Python, Library: c.repo.Library, Host: r.host, Limits: r.Limits.named()},
+		Times: packet.Times{Asked: c.asked, Started: c.begun},
+	}
+	for _, a := range q.Approvals {
+		c.record.Approvals = append(c.record.Approvals, packet.Approval(a))
+	}
+	if c.seal != nil {
+		c.record.ManifestSHA256, c.record.SealDigest = c.seal.ManifestSHA256(), c.seal.Digest
+	}
+	c.because = map[policy.Fact][]string{}
+}
+
+func (l Limits) named() map[string]string {
+	return map[string]string{
+		"call": l.Call.String(), "property": l.Property.String(), "lane": l.Lane.String(), "replay": l.Replay.String(),
+		"memory": fmt.Sprint(l.Memory), "processes": fmt.Sprint(l.Processes), "tmp": fmt.Sprint(l.Tmp),
+	}
+}
+
+// establish sets a fact where it holds for something.
+func (c *judgement) establish(facts policy.Facts, fact policy.Fact, id string) {
+	facts[fact] = true
+	c.because[fact] = append(c.because[fact], id)
+}
+
+// facts are what the lanes establish. An error is a failure to decide.
+func (c *judgement) facts(ctx context.Context) (policy.Facts, error) {
+	facts := policy.NewFacts()
+	c.fixtureFacts(facts)
+	c.propertyFacts(facts)
+	if err := c.freezeFacts(ctx, facts); err != nil {
+		return nil, err
+	}
+	c.record.Lanes = append(c.record.Lanes,
+		packet.Lane{Name: packet.LaneInvariants, State: "off"}, packet.Lane{Name: packet.LanePublic, State: "off"})
+	if err := c.unapproved(ctx, facts); err != nil {
+		return nil, err
+	}
+	if err := c.visibleFacts(ctx, facts); err != nil {
+		return nil, err
+	}
+	return facts, c.patchID(ctx)
+}
+
+func (c *judgement) fixtureFacts(facts policy.Facts) {
+	lane := packet.Lane{Name: packet.LaneFixtures, State: "off"}
+	defer func() { c.record.Lanes = append(c.record.Lanes, lane) }()
+	if c.seal == nil {
+		return
+	}
+	lane.State = "ok"
+	for _, row := range c.seal.FixtureRows() {
+		c.record.Fixtures = append(c.record.Fixtures, packet.Fixture(row))
+		switch {
+		case !row.Hit:
+			c.establish(facts, policy.FixtureMissing, row.ID)
+			lane.State = "failed"
+		case !row.DigestMatch:
+			c.establish(facts, policy.FixtureChanged, row.ID)
+			lane.State = "failed"
+		}
+	}
+}
+
+func (c *judgement) propertyFacts(facts policy.Facts) {
+	lane := packet.Lane{Name: packet.LaneProperties, State: "off"}
+	defer func() { c.record.Lanes = append(c.record.Lanes, lane) }()
+	if c.seal != nil {
+		for _, path := range c.seal.Oracles() {
+			if strings.HasSuffix(path, ".toml") {
+				// This version has no lane for sealed invariants: one that is there
+				// and not judged must not pass.
+				c.establish(facts, policy.InvariantNotRun, path)
+			}
+		}
+	}
+	if c.lanes == nil {
+		facts[policy.NothingRan] = true
+		return
+	}
+	lane.State, lane.Kept, lane.Millis = "ok", c.wasKept, c.lanes.Millis
+	c.record.Environ.Passes = c.lanes.Passes
+	c.record.Properties = c.lanes.Properties
+	c.record.Notes = append(c.record.Notes, c.lanes.Notes...)
+	c.shown = c.lanes.Shown
+	seen := 0
+	for _, p := range c.lanes.Properties {
+		seen += p.FixturesSeen
+		switch {
+		case !p.Ran:
+			c.establish(facts, policy.PropertyNotRun, p.ID)
+		case !p.OK && len(p.FailedFixtures) > 0 || !p.OK && !p.Coupled:
+			c.establish(facts, policy.PropertyFalse, p.ID)
+		}
+		if p.Coupled {
+			c.establish(facts, policy.EnvironmentCoupling, p.ID)
+		}
+		if !p.OK {
+			lane.State = "failed"
+		}
+	}
+	if seen == 0 {
+		facts[policy.NothingRan] = true
+	}
+}
+
+// freezeFacts judges both ledgers by the clock and the mirror's history.
+func (c *judgement) freezeFacts(ctx context.Context, facts policy.Facts) error {
+	lane := packet.Lane{Name: packet.LaneFreezes, State: "ok"}
+	defer func() { c.record.Lanes = append(c.record.Lanes, lane) }()
+	public, valid, err := c.publicLedger(ctx)
+	if err != nil {
+		return err
+	}
+	var own sealed.Ledger
+	if c.seal != nil {
+		own = c.seal.Freezes
+	}
+	var lookup error
+	rows, err := sealed.Judge(public, own, c.runner.Now(), func(parent string) (known, ancestor bool) {
+		known, ancestor, err := c.parent(ctx, parent)
+		lookup = errors.Join(lookup, err)
+		return known, ancestor
+	})
+	if lookup != nil {
+		return fmt.Errorf("judge freezes: %w", lookup)
+	}
+	if err != nil || !valid {
+		facts[policy.FreezeInvalid] = true
+		lane.State = "failed"
+		if err != nil {
+			c.record.Notes = append(c.record.Notes, "freezes: "+err.Error())
+		}
+	}
+	for _, row := range rows {
+		c.record.Freezes = append(c.record.Freezes, packet.Freeze(row))
+		if row.Blocks() {
+			lane.State = "failed"
+		}
+		if row.Expired {
+			c.establish(facts, policy.FreezeExpired, row.TestID)
+		}
+		if !row.HasOwner {
+			c.establish(facts, policy.FreezeNoOwner, row.TestID)
+		}
+		if !row.ParentSHAPresent || !row.ParentKnown {
+			c.establish(facts, policy.FreezeNoParent, row.TestID)
+		}
+	}
+	return nil
+}
+
+// publicLedger is the repository's own, as it was last authorised.
+func (c *judgement) publicLedger(ctx context.Context) (ledger sealed.Ledger, valid bool, err error) {
+	o, data, err := c.mirror.read(ctx, c.req.Authorised+":"+publicLedger, maxLedger)
+	switch {
+	case errors.Is(err, gitrepo.ErrMissing):
+		return sealed.Ledger{}, true, nil
+	case errors.Is(err, gitrepo.ErrTooLarge):
+		c.record.Notes = append(c.record.Notes, "freezes: the repository's ledger is too large")
+		return sealed.Ledger{}, false, nil
+	case err != nil:
+		return sealed.Ledger{}, false, fmt.Errorf("read the repository's freeze ledger: %w", err)
+	case o.Type != gitrepo.Blob:
+		c.record.Notes = append(c.record.Notes, "freezes: "+publicLedger+" is no file")
+		return sealed.Ledger{}, false, nil
+	}
+	ledger, err = sealed.ParseLedger(data)
+	if err != nil {
+		c.record.Notes = append(c.record.Notes, "freezes: the repository's ledger: "+err.Error())
+		return sealed.Ledger{}, false, nil
+	}
+	return ledger, true, nil
+}
+
+// parent says whether a freeze's parent is a commit of the repository, and
+// whether what is judged descends from it.
+func (c *judgement) parent(ctx context.Context, parent string) (known, ancestor bool, err error) {
+	if len(parent) != len(c.req.New) {
+		return false, false, nil
+	}
+	known, err = c.mirror.isCommit(ctx, parent)
+	if err != nil || !known {
+		return false, false, err
+	}
+	ancestor, err = remember(&c.runner.memo, digestOf("ancestor", c.repo.ID, parent, c.req.New), func() (bool, error) {
+		return c.mirror.isAncestor(ctx, parent, c.req.New)
+	})
+	return true, ancestor, err
+}
+
+// unapproved looks whether the push moves protected paths without leave: the
+// hook then names the base as what counts.
+func (c *judgement) unapproved(ctx context.Context, facts policy.Facts) error {
+	q := c.req
+	if q.Authorised == q.New || q.Base == "" || c.paths.protected.Empty() {
+		return nil
+	}
+	moved, err := remember(&c.runner.memo, digestOf("moved", c.repo.ID, q.Base, q.New, c.paths.digest), func() (bool, error) {
+		return c.mirror.moved(ctx, q.Base, q.New, c.paths.protected)
+	})
+	if err != nil {
+		return fmt.Errorf("compare protected paths: %w", err)
+	}
+	facts[policy.OraclesUnapproved] = moved
+	return nil
+}
+
+// moved says whether the protected paths of two commits differ.
+func (m *mirror) moved(ctx context.Context, a, b string, protected policy.Patterns) (bool, error) {
+	args := append([]string{"diff-tree", "-r", "-z", "--no-renames", "--name-only", "--ignore-submodules=none", a, b, "--"}, protected.Pathspecs()...)
+	moved := false
+	err := m.records(ctx, func(path []byte) error {
+		moved = moved || protected.Match(path)
+		return nil
+	}, m.spec(args...))
+	return moved, err
+}
+
+// visibleFacts looks for sealed material in what the push brings.
+func (c *judgement) visibleFacts(ctx context.Context, facts policy.Facts) error {
+	if c.seal == nil {
+		return nil
+	}
+	q := c.req
+	v, err := remember(&c.runner.memo, digestOf("visible", c.repo.ID, c.seal.Digest, q.Base, q.New), func() (visible, error) {
+		return c.mirror.search(ctx, sealedNeedles(c.seal), q.Base, q.New)
+	})
+	if err != nil {
+		return err
+	}
+	facts[policy.SealedVisible] = len(v.found) > 0
+	c.record.SealedVisible = v.found
+	c.record.Notes = append(c.record.Notes, v.notes...)
+	return nil
+}
+
+// patchID names the change itself, whatever it was based on.
+func (c *judgement) patchID(ctx context.Context) error {
+	q := c.req
+	if q.Base == "" || q.Base == q.New {
+		return nil
+	}
+	id, err := remember(&c.runner.memo, digestOf("patch", c.repo.ID, q.Base, q.New), func() (string, error) {
+		return c.mirror.patchID(ctx, q.Base, q.New)
+	})
+	if err != nil {
+		// It only helps people to recognise a change.
+		c.record.Notes = append(c.record.Notes, "no patch id: "+err.Error())
+		return ctx.Err()
+	}
+	c.record.PatchID = id
+	return nil
+}
+
+// addIDs says in each row what it is about, and shows what may be shown.
+func (c *judgement) addIDs(d policy.Decision, facts policy.Facts) {
+	for i, fired := range d.Fired {
+		if i >= len(c.record.Rows) || c.record.Rows[i].ID != fired.ID {
+			return // rows without ids say less, and nothing wrong
+		}
+		row := &c.record.Rows[i]
+		seen := map[string]bool{}
+		for _, fact := range fired.When {
+			if !facts[fact] {
+				continue
+			}
+			for _, id := range c.because[fact] {
+				if !seen[id] {
+					seen[id] = true
+					row.IDs = append(row.IDs, id)
+				}
+			}
+			if fact == policy.PropertyNotRun {
+				row.Shown = c.shown
+			}
+		}
+	}
+}
+
+// store makes the packet and puts it on the disk.
+func (c *judgement) store() (packet.Packet, error) {
+	c.record.Times.Finished = c.runner.Now()
+	p, err := packet.New(c.record)
+	if err != nil {
+		return packet.Packet{}, err
+	}
+	stored, err := c.runner.Store.Put(p, nil)
+	if err != nil {
+		return packet.Packet{}, fmt.Errorf("store packet: %w", err)
+	}
+	c.runner.Log.Info().Str("push", c.req.Push).Str("repository", c.repo.Name).Str("ref", c.req.Ref).Str("commit", c.req.New).
+		Str("decision", stored.ID()).Str("outcome", string(stored.Outcome())).Str("cause", c.record.Cause).Bool("kept", c.wasKept).
+		Dur("took", c.record.Times.Finished.Sub(c.asked)).Msg("decided")
+	return stored, nil
+}

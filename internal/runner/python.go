@@ -1,0 +1,356 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sealgate/sealgate/internal/candidate"
+	"github.com/sealgate/sealgate/internal/judge"
+	"github.com/sealgate/sealgate/internal/packet"
+	"github.com/sealgate/sealgate/internal/sandbox"
+	"github.com/sealgate/sealgate/internal/sealed"
+)
+
+// passes are run over the properties, each in another environment.
+const passes = 2
+
+// parkedLife bounds a parked candidate, and with it every candidate; the lane
+// and property limits end one that is at work much earlier.
+const parkedLife = 24 * time.Hour
+
+// python runs the sealed lanes on Python code: it implements laneRunner.
+type python struct {
+	Config
+	work  string // drivers are below
+	trees string // the parent of every repository's trees
+
+	mu     sync.Mutex
+	kits   map[string]*prepared // by interpreter
+	parked map[string]*parking  // by repository
+	order  []string             // repositories that have parked candidates, oldest first
+	closed bool
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// prepared is a driver compiled for one interpreter.
+type prepared struct {
+	kit     candidate.Kit
+	version string // of the scripts
+}
+
+// parking is the candidates of one repository that were started ahead.
+type parking struct {
+	pools [passes]*candidate.Pool
+	key   string // configuration that they were started with
+}
+
+// parkingRepos is how many repositories have candidates parked at a time.
+const parkingRepos = 2
+
+func newPython(c Config, work string) *python {
+	p := &python{Config: c, work: work, kits: map[string]*prepared{}, parked: map[string]*parking{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Close ends what is parked.
+func (p *python) Close() {
+	p.mu.Lock()
+	p.closed = true
+	parked := p.parked
+	p.parked = map[string]*parking{}
+	p.mu.Unlock()
+	p.cancel()
+	for _, lot := range parked {
+		lot.close()
+	}
+}
+
+func (l *parking) close() {
+	for _, pool := range l.pools {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+// Identity implements laneRunner.
+func (p *python) Identity(ctx context.Context, repo Repository) (interpreter, library, version string, err error) {
+	made, err := p.kit(ctx, repo.Python)
+	if err != nil {
+		return "", "", "", err
+	}
+	if interpreter, err = statIdentity(made.kit.Python); err != nil {
+		return "", "", "", fmt.Errorf("look at interpreter: %w", err)
+	}
+	if library, err = libraryIdentity(repo.Library); err != nil {
+		return "", "", "", fmt.Errorf("look at library: %w", err)
+	}
+	return interpreter, library, p.Version + " " + made.version, nil
+}
+
+// kit compiles the driver for an interpreter, once.
+func (p *python) kit(ctx context.Context, interpreter string) (*prepared, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.kits[interpreter]; k != nil {
+		return k, nil
+	}
+	// A version manager's shim costs a start 80 ms; and what is checked is what runs.
+	real, err := filepath.EvalSymlinks(interpreter)
+	if err != nil {
+		return nil, fmt.Errorf("find interpreter: %w", err)
+	}
+	dir := filepath.Join(p.work, "run", "kits", digestOf(real)[:12])
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("prepare driver: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("prepare driver: %w", err)
+	}
+	for d := dir; d != p.work; d = filepath.Dir(d) { // nothing secret, and slots must read it
+		if err := os.Chmod(d, 0o755); err != nil {
+			return nil, fmt.Errorf("prepare driver: %w", err)
+		}
+	}
+	made, err := judge.Prepare(ctx, p.Sandbox, real, dir)
+	if err != nil {
+		return nil, err
+	}
+	version, err := scriptsDigest(dir)
+	if err != nil {
+		return nil, fmt.Errorf("prepare driver: %w", err)
+	}
+	p.kits[interpreter] = &prepared{kit: made, version: version}
+	return p.kits[interpreter], nil
+}
+
+// scriptsDigest names the drivers: another one may judge differently.
+func scriptsDigest(dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.py"))
+	if err != nil {
+		return "", err
+	}
+	slices.Sort(files)
+	h := sha256.New()
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\x00", filepath.Base(file), len(data))
+		h.Write(data)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}
+
+// Run implements laneRunner: both passes, and what their outcomes say together.
+func (p *python) Run(ctx context.Context, repo Repository, seal *sealed.Tree, tree Tree) (*sealedLanes, error) {
+	started := time.Now()
+	group, _ := p.Sandbox.Group(sandbox.Judge)
+	snapshot, err := seal.Snapshot(filepath.Join(p.Data, "seals"), sealed.Access{Group: group})
+	if err != nil {
+		return nil, err
+	}
+	made, err := p.kit(ctx, repo.Python)
+	if err != nil {
+		return nil, err
+	}
+	c := p.config(repo, made.kit, tree.Parent)
+	c.Sealed, c.Root, c.Properties = snapshot, tree.Name, runnable(seal)
+	lot := p.unpark(repo.ID, c)
+	defer p.park(repo.ID, c)
+	results, err := bothPasses(ctx, c, lot)
+	lot.close()
+	if err != nil {
+		return nil, err
+	}
+	lanes := merge(seal, results)
+	lanes.Millis = time.Since(started).Milliseconds()
+	return lanes, nil
+}
+
+// config is what all candidates of a repository have in common.
+func (p *python) config(repo Repository, kit candidate.Kit, parent string) judge.Config {
+	candidates := sandbox.Limits{Wall: parkedLife, CPU: p.Limits.Lane, Memory: p.Limits.Memory, Processes: p.Limits.Processes, Tmp: p.Limits.Tmp}
+	return judge.Config{
+		Starter: p.Sandbox, Kit: kit, Tree: parent, Library: repo.Library, Source: repo.Source, Workers: workersAPass,
+		Limits: judge.Limits{Call: p.Limits.Call, Property: p.Limits.Property, Lane: p.Limits.Lane, Candidate: candidates,
+			Judge: sandbox.Limits{Wall: p.Limits.Lane + 30*time.Second}},
+	}
+}
+
+// workersAPass is how many properties run at a time in each of the two passes,
+// which run beside each other.
+const workersAPass = 1
+
+func passOf(i int) judge.Pass {
+	if i == 0 {
+		return judge.First()
+	}
+	return judge.Second()
+}
+
+// runnable are the properties that are the locked ones, with the fixtures that are.
+func runnable(seal *sealed.Tree) []judge.Property {
+	intact := map[string]judge.File{}
+	for _, f := range seal.Fixtures {
+		if f.Intact() {
+			intact[f.ID()] = judge.File{ID: f.ID(), Path: f.Path()}
+		}
+	}
+	var list []judge.Property
+	for _, prop := range seal.Properties {
+		if !prop.Intact() {
+			continue
+		}
+		one := judge.Property{File: judge.File{ID: prop.ID(), Path: prop.Path()}, Ordered: prop.Ordered()}
+		for _, id := range prop.Fixtures() {
+			if f, ok := intact[id]; ok {
+				one.Fixtures = append(one.Fixtures, f)
+			}
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// bothPasses runs the passes beside each other. The first error ends both.
+func bothPasses(ctx context.Context, c judge.Config, lot *parking) ([passes][]judge.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var results [passes][]judge.Result
+	var work sync.WaitGroup
+	for i := range passes {
+		work.Go(func() {
+			pass := passOf(i)
+			pass.Pool = lot.pools[i]
+			var err error
+			if results[i], err = judge.Properties(ctx, c, pass); err != nil {
+				cancel(fmt.Errorf("pass %d: %w", i+1, err))
+			}
+		})
+	}
+	work.Wait()
+	return results, context.Cause(ctx)
+}
+
+// merge makes rows of the passes' results: a property is ok where both say so.
+func merge(seal *sealed.Tree, results [passes][]judge.Result) *sealedLanes {
+	lanes := &sealedLanes{Complete: true, Passes: passes}
+	coupled := judge.Compare(results[0], results[1])
+	intact := map[string]bool{}
+	for _, f := range seal.Fixtures {
+		intact[f.ID()] = f.Intact()
+	}
+	at := map[string]int{}
+	for i, r := range results[0] {
+		at[r.ID] = i
+	}
+	for _, prop := range seal.Properties {
+		row := packet.Property{ID: prop.ID(), SHA256: prop.SHA256()}
+		i, ran := at[prop.ID()]
+		if !ran {
+			row.Notes = []packet.Note{{Text: "the module is missing, or is not the one that was locked"}}
+			lanes.Properties = append(lanes.Properties, row)
+			continue
+		}
+		for _, id := range prop.Fixtures() {
+			if intact[id] {
+				row.FixturesSeen++
+			}
+		}
+		lanes.join(&row, results[0][i], find(results[1], prop.ID()))
+		row.Coupled = slices.Contains(coupled, prop.ID())
+		row.OK = row.OK && !row.Coupled
+		lanes.Properties = append(lanes.Properties, row)
+	}
+	return lanes
+}
+
+func find(results []judge.Result, id string) judge.Result {
+	i := slices.IndexFunc(results, func(r judge.Result) bool { return r.ID == id })
+	if i < 0 {
+		return judge.Result{ID: id, Note: "no result"}
+	}
+	return results[i]
+}
+
+func (l *sealedLanes) join(row *packet.Property, first, second judge.Result) {
+	row.Ran = first.Ran && second.Ran
+	failed := append(slices.Clone(first.FailedFixtures), second.FailedFixtures...)
+	slices.Sort(failed)
+	row.FailedFixtures = slices.Compact(failed)
+	row.OK = row.Ran && first.OK && second.OK && len(row.FailedFixtures) == 0
+	row.Calls = first.Calls
+	for i, r := range []judge.Result{first, second} {
+		if r.Note != "" {
+			row.Notes = append(row.Notes, packet.Note{Pass: i + 1, Text: r.Note})
+		}
+		if r.TimedOut {
+			l.Complete = false
+		}
+		if !r.Loaded && l.Shown == "" {
+			l.Shown = strings.ToValidUTF8(r.Shown, "\ufffd")
+		}
+	}
+	if row.Ran && row.Calls == 0 {
+		row.Notes = append(row.Notes, packet.Note{Text: "it made no call to the pushed code"})
+	}
+}
+
+// parkingKey tells candidates of one configuration from those of another.
+func parkingKey(c judge.Config) string {
+	return fmt.Sprintf("%s\n%s\n%s\n%q\n%v", c.Tree, c.Kit.Python, c.Library, c.Source, c.Limits)
+}
+
+// unpark hands out the candidates that wait for a repository; pools that are
+// empty where none do.
+func (p *python) unpark(repo string, c judge.Config) *parking {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lot := p.parked[repo]
+	delete(p.parked, repo)
+	p.order = slices.DeleteFunc(p.order, func(r string) bool { return r == repo })
+	if lot != nil && lot.key == parkingKey(c) {
+		return lot
+	}
+	if lot != nil {
+		go lot.close()
+	}
+	empty := &parking{key: parkingKey(c)}
+	for i := range passes {
+		empty.pools[i] = candidate.NewPool(p.ctx, judge.Candidates(c, passOf(i)), 0)
+	}
+	return empty
+}
+
+// park starts candidates for the next replay of a repository.
+func (p *python) park(repo string, c judge.Config) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	each := p.Parked / passes / min(parkingRepos, max(1, len(p.Repositories)))
+	if p.closed || each == 0 || p.parked[repo] != nil {
+		return
+	}
+	if len(p.order) >= parkingRepos {
+		oldest := p.order[0]
+		go p.parked[oldest].close()
+		delete(p.parked, oldest)
+		p.order = p.order[1:]
+	}
+	lot := &parking{key: parkingKey(c)}
+	for i := range passes {
+		lot.pools[i] = candidate.NewPool(p.ctx, judge.Candidates(c, passOf(i)), each)
+	}
+	p.parked[repo], p.order = lot, append(p.order, repo)
+}

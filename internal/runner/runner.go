@@ -1,0 +1,530 @@
+// Package runner answers one Request on hookd: it brings the objects into the
+// mirror, lays the tree out, runs the lanes in sandboxes, asks the decision
+// table, writes the packet, and hands out the packet's public view.
+//
+// Nouns: a mirror is hookd's own copy of a repository; a tree is one that is
+// laid out for candidates; a flight is one run of the sealed lanes, shared by
+// everybody who asks for the same; kept results are those of earlier flights.
+//
+// A request is decided anew each time. What is shared and kept is only the part
+// that reads nothing but the candidate tree, the sealed tree and this host.
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/sealgate/sealgate/internal/packet"
+	"github.com/sealgate/sealgate/internal/replay"
+	"github.com/sealgate/sealgate/internal/sandbox"
+	"github.com/sealgate/sealgate/internal/sealed"
+	"github.com/sealgate/sealgate/internal/wire"
+	"github.com/sealgate/sealgate/policy"
+)
+
+// Sandbox is what the runner needs of *sandbox.Sandbox.
+type Sandbox interface {
+	sandbox.Starter
+	Group(role sandbox.Role) (gid int, ok bool)
+	ShareWith(role sandbox.Role, path string) error
+	Sealed() bool
+	SingleUID() bool
+	Tier() string
+}
+
+// Store keeps packets; *packetstore.Store does.
+type Store interface {
+	// Put returns when the packet is on the disk.
+	Put(p packet.Packet, extra map[string][]byte) (packet.Packet, error)
+}
+
+// Repository is one that is judged here.
+type Repository struct {
+	ID, Name string
+	// SealFor is the directory of the sealed tree for a seal ref; empty is none.
+	SealFor func(ref string) string
+	Python  string // absolute
+	Library string // absolute, or empty
+	Source  []string
+	// Disclose is how much of a refusal a pusher learns.
+	Disclose packet.Disclosure
+	// Table decides; TableSHA names it in packets.
+	Table    policy.Table
+	TableSHA string
+}
+
+// Limits of a replay.
+type Limits struct {
+	Call, Property, Lane, Replay time.Duration
+	Memory, Tmp                  int64
+	Processes                    int64
+}
+
+// Config of a Runner. Data, Sandbox and Store are needed.
+type Config struct {
+	Data         string
+	Repositories []Repository
+	Sandbox      Sandbox
+	Store        Store
+	Limits       Limits
+	Workers      int   // flights at a time; default 2
+	Queue        int   // flights that wait; default 64
+	Parked       int   // candidates started ahead; 0 is none
+	PackLimit    int64 // bytes of one pack; default 16 GiB
+	// Beside runs next to a daemon on the same data: it takes no lock, cleans
+	// nothing, and lays trees out in a place of its own.
+	Beside  bool
+	Version string
+	Log     zerolog.Logger
+	Now     func() time.Time
+	// Commands answers what a person asked by ssh; nil knows none but status.
+	Commands func(ctx context.Context, peer wire.Peer, argv []string, stdout, stderr io.Writer) int
+}
+
+// Runner implements wire.Handler. Make one with New.
+type Runner struct {
+	Config
+	repos   map[string]Repository
+	host    string
+	lock    *os.File
+	mirrors *mirrors
+	trees   *trees
+	kept    kept
+	queue   *queue
+	lanes   laneRunner
+	memo    memo
+	started time.Time
+
+	background sync.WaitGroup
+	receiving  chan struct{} // bounds packs that come in at the same time
+	stop       context.CancelFunc
+	life       context.Context
+}
+
+// laneRunner runs the sealed lanes on a tree that is laid out.
+type laneRunner interface {
+	// Identity says what runs the lanes, for keys of kept results.
+	Identity(ctx context.Context, repo Repository) (python, library, version string, err error)
+	Run(ctx context.Context, repo Repository, seal *sealed.Tree, tree Tree) (*sealedLanes, error)
+	Close()
+}
+
+// New opens a runner on the data directory. Unless Config.Beside is set a second
+// one on the same data is refused.
+func New(ctx context.Context, c Config) (*Runner, error) {
+	c.defaults()
+	gitPath, err := findGit()
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{Config: c, repos: map[string]Repository{}, started: c.Now(), receiving: make(chan struct{}, 8)}
+	r.host, _ = os.Hostname() // a packet without it says less
+	for _, repo := range c.Repositories {
+		r.repos[repo.ID] = repo
+	}
+	r.mirrors = &mirrors{git: gitPath, root: filepath.Join(c.Data, "mirrors"), open: map[string]*mirror{}}
+	r.kept = kept{root: filepath.Join(c.Data, "verdicts")}
+	if err := r.openData(); err != nil {
+		return nil, errors.Join(err, r.unlock())
+	}
+	work, err := r.workDir()
+	if err != nil {
+		return nil, errors.Join(err, r.unlock())
+	}
+	r.trees, err = newTrees(filepath.Join(work, "trees"), func(dir string) error { return c.Sandbox.ShareWith(sandbox.Candidate, dir) })
+	if err != nil {
+		return nil, errors.Join(err, r.unlock())
+	}
+	r.lanes = newPython(c, work)
+	r.life, r.stop = context.WithCancel(context.WithoutCancel(ctx))
+	r.queue = newQueue(c.Queue, c.Workers, len(c.Repositories), c.Limits.Replay)
+	if !c.Beside {
+		r.background.Go(r.tidy)
+	}
+	return r, nil
+}
+
+func (c *Config) defaults() {
+	if c.Workers <= 0 {
+		c.Workers = 2
+	}
+	if c.Queue <= 0 {
+		c.Queue = 64
+	}
+	if c.PackLimit <= 0 {
+		c.PackLimit = 16 << 30
+	}
+	if c.Limits.Replay <= 0 {
+		c.Limits.Replay = 10 * time.Minute
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+}
+
+// openData makes the data directory: slots pass through it, and read nothing.
+func (r *Runner) openData() error {
+	for dir, mode := range map[string]os.FileMode{"": 0o711, "mirrors": 0o700, "verdicts": 0o700, "packets": 0o700, "seals": 0o711, "run": 0o711} {
+		path := filepath.Join(r.Data, dir)
+		if err := os.MkdirAll(path, mode); err != nil {
+			return fmt.Errorf("open data directory: %w", err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			return fmt.Errorf("open data directory: %w", err)
+		}
+	}
+	if r.Beside {
+		return nil
+	}
+	lock, err := os.OpenFile(filepath.Join(r.Data, "run", "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("lock data directory: %w", err)
+	}
+	r.lock = lock
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("lock data directory %q: another hookd works on it", r.Data)
+	}
+	if err := r.mirrors.clean(); err != nil {
+		return err
+	}
+	return r.kept.prune()
+}
+
+// workDir is where trees and drivers are: the daemon's own place, or one that
+// goes away with us.
+func (r *Runner) workDir() (string, error) {
+	if !r.Beside {
+		return r.Data, nil
+	}
+	dir, err := os.MkdirTemp(filepath.Join(r.Data, "run"), "beside-")
+	if err != nil {
+		return "", fmt.Errorf("open data directory: %w", err)
+	}
+	return dir, os.Chmod(dir, 0o711)
+}
+
+func (r *Runner) unlock() error {
+	if r.lock == nil {
+		return nil
+	}
+	return r.lock.Close()
+}
+
+// Close stops everything: what waits and what runs ends without a decision, and
+// nothing half is kept. It returns when no child is left.
+func (r *Runner) Close() error {
+	r.stop()
+	r.queue.close()
+	r.background.Wait()
+	r.lanes.Close()
+	r.trees.close()
+	r.mirrors.close()
+	if r.Beside {
+		_ = os.RemoveAll(filepath.Dir(r.trees.root)) // only ours is in it
+	}
+	return r.unlock()
+}
+
+// tidy looks after the mirrors when there is little to do.
+func (r *Runner) tidy() {
+	ticker := time.NewTicker(10 * time.Minute)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.life.Done():
+			return
+		case <-ticker.C:
+		}
+		r.mirrors.mu.Lock()
+		var open []*mirror
+		for _, m := range r.mirrors.open {
+			open = append(open, m)
+		}
+		r.mirrors.mu.Unlock()
+		for _, m := range open {
+			if err := m.tidy(r.life, packsBeforeGC); err != nil && r.life.Err() == nil {
+				r.Log.Error().Err(err).Str("mirror", m.dir).Msg("mirror not tidied")
+			}
+		}
+	}
+}
+
+// Replay implements wire.Handler.
+func (r *Runner) Replay(ctx context.Context, peer wire.Peer, req replay.Request, up wire.Uplink) (replay.Verdict, error) {
+	var fetch fetcher
+	if up != nil {
+		fetch = up.Fetch
+	}
+	return r.Judge(ctx, req, fetch)
+}
+
+// fetcher brings a thin pack on top of commits that the mirror has.
+type fetcher func(ctx context.Context, haves []string) (io.Reader, error)
+
+// Judge answers one request. A nil fetch means that the mirror must have
+// everything. The verdict is usable whatever the error is; the error is for the
+// log and never holds sealed material.
+func (r *Runner) Judge(ctx context.Context, req replay.Request, fetch fetcher) (replay.Verdict, error) {
+	stored, err := r.Decide(ctx, req, fetch)
+	var u *undecided
+	switch {
+	case err == nil:
+		repo := r.repos[req.Repo]
+		return public(stored, repo.Disclose), nil
+	case errors.As(err, &u):
+		return replay.Verdict{Outcome: replay.Undecided, Cause: u.cause}, u.err
+	case errors.Is(err, errRecorded):
+		return replay.Verdict{Outcome: replay.Recorded}, nil
+	default:
+		return replay.Verdict{Outcome: replay.Undecided, Cause: replay.Broken}, err
+	}
+}
+
+// errRecorded says that a request was put into the background.
+var errRecorded = errors.New("judged in the background")
+
+// undecided is an end without a packet, and its public cause.
+type undecided struct {
+	cause replay.Cause
+	err   error
+}
+
+func (u *undecided) Error() string { return u.err.Error() }
+func (u *undecided) Unwrap() error { return u.err }
+
+func endWithout(cause replay.Cause, err error) error { return &undecided{cause, err} }
+
+// ended gives an error its cause where its kind tells.
+func ended(ctx context.Context, err error) error {
+	var u *undecided
+	switch {
+	case err == nil || errors.As(err, &u) || errors.Is(err, errRecorded):
+		return err
+	case errors.Is(err, errBusy):
+		return endWithout(replay.Busy, err)
+	case errors.Is(err, errStopping) || ctx.Err() != nil:
+		return endWithout(replay.Interrupted, err)
+	default:
+		return endWithout(replay.Broken, err)
+	}
+}
+
+// Decide answers a request with the stored packet of its decision, or an error
+// where there is none.
+func (r *Runner) Decide(ctx context.Context, req replay.Request, fetch fetcher) (packet.Packet, error) {
+	p, err := r.decide(ctx, req, fetch)
+	return p, ended(ctx, err)
+}
+
+func (r *Runner) decide(ctx context.Context, req replay.Request, fetch fetcher) (packet.Packet, error) {
+	if r.life.Err() != nil {
+		return packet.Packet{}, errStopping
+	}
+	repo, known := r.repos[req.Repo]
+	if !known {
+		return packet.Packet{}, endWithout(replay.Refused, fmt.Errorf("repository %q is not judged here", req.Repo))
+	}
+	if err := wire.Check(req); err != nil {
+		return packet.Packet{}, endWithout(replay.Protocol, err)
+	}
+	c := &judgement{runner: r, repo: repo, req: req, asked: r.Now()}
+	if err := c.open(ctx, fetch); err != nil {
+		return packet.Packet{}, err
+	}
+	if req.Background {
+		return packet.Packet{}, r.later(c)
+	}
+	return c.decide(ctx)
+}
+
+// later decides a request when the daemon gets to it.
+func (r *Runner) later(c *judgement) error {
+	f, err := c.flight()
+	if err != nil {
+		return err
+	}
+	if f != nil {
+		f.ref = c.req.Ref
+		if f, err = r.queue.submit(f, false); err != nil {
+			return err
+		}
+	}
+	r.background.Go(func() {
+		if f != nil {
+			<-f.done
+			if f.err != nil {
+				r.logBackground(c, f.err)
+				return
+			}
+			c.lanes = f.result
+		}
+		ctx, cancel := context.WithTimeout(r.life, r.Limits.Replay)
+		defer cancel()
+		if _, err := c.conclude(ctx); err != nil {
+			r.logBackground(c, err)
+		}
+	})
+	return errRecorded
+}
+
+func (r *Runner) logBackground(c *judgement, err error) {
+	if errors.Is(err, errReplaced) || errors.Is(err, errStopping) {
+		return
+	}
+	r.Log.Error().Err(err).Str("push", c.req.Push).Str("repository", c.repo.Name).Str("commit", c.req.New).Msg("background replay failed")
+}
+
+// public is the one way from a packet to a verdict.
+func public(p packet.Packet, d packet.Disclosure) replay.Verdict {
+	view := packet.Public(p, d)
+	v := replay.Verdict{Decision: view.Decision, Cause: replay.Cause(view.Cause), Unsealed: view.Unsealed}
+	switch view.Outcome {
+	case packet.Blocked:
+		v.Outcome = replay.Blocked
+	case packet.Inspect, packet.Unverified:
+		v.Outcome = replay.Inspect
+	case packet.Eligible:
+		v.Outcome = replay.Eligible
+	default:
+		v.Outcome = replay.Undecided
+	}
+	for _, row := range view.Rows {
+		v.Rows = append(v.Rows, replay.Row{ID: row.ID, Lane: row.Lane, Says: row.Says, IDs: row.IDs, Shown: row.Shown})
+	}
+	return v
+}
+
+// Exec implements wire.Handler.
+func (r *Runner) Exec(ctx context.Context, peer wire.Peer, argv []string, stdout, stderr io.Writer) int {
+	if len(argv) == 1 && argv[0] == "status" {
+		r.status(peer, stdout)
+		return 0
+	}
+	if r.Commands == nil {
+		fmt.Fprintln(stderr, "error: unknown command; try: status")
+		return 64
+	}
+	return r.Commands(ctx, peer, argv, stdout, stderr)
+}
+
+// status tells a person how the daemon is, about repositories that are his.
+func (r *Runner) status(peer wire.Peer, w io.Writer) {
+	fmt.Fprintf(w, "hookd %s, up %s, sandbox %s\n", r.Version, r.Now().Sub(r.started).Truncate(time.Second), r.Sandbox.Tier())
+	for _, repo := range r.Repositories {
+		if !peer.May(repo.ID) {
+			continue
+		}
+		s := r.queue.status(repo.ID)
+		fmt.Fprintf(w, "%s: %d running, %d waiting\n", repo.Name, s.running, s.waiting)
+	}
+}
+
+// AddMirror fills a repository's mirror from a bare repository on this host and
+// answers how many commits it offers as known.
+func (r *Runner) AddMirror(ctx context.Context, repo, path string, idLength int) (int, error) {
+	m, err := r.mirrors.at(ctx, repo, idLength)
+	if err != nil {
+		return 0, err
+	}
+	return m.add(ctx, path, filepath.Join(r.Data, "run", "gitconfig"))
+}
+
+// Request makes the request of a replay by hand: what commit says is judged
+// against base, which may be empty.
+func (r *Runner) Request(ctx context.Context, repo Repository, ref, base, commit string) (replay.Request, error) {
+	m, err := r.mirrors.at(ctx, repo.ID, len(commit))
+	if err != nil {
+		return replay.Request{}, err
+	}
+	o, err := m.info(ctx, commit+"^{tree}")
+	if err != nil {
+		return replay.Request{}, err
+	}
+	if o[0].Missing() {
+		return replay.Request{}, fmt.Errorf("find commit %s: %w", commit, errLacking)
+	}
+	return replay.Request{
+		Push: "by hand", Repo: repo.ID, Ref: ref, Class: replay.Protected, SealRef: ref,
+		Old: base, Base: base, New: commit, Tree: o[0].ID, Authorised: commit,
+		Protected: []string{"freeze.json", "oracles/"}, Forbidden: []string{"sealed/"}, Pusher: "by hand",
+	}, nil
+}
+
+// memo remembers small answers about pairs of commits, which never change.
+type memo struct {
+	mu   sync.Mutex
+	vals map[string]any
+}
+
+const maxMemo = 8192
+
+func remember[T any](m *memo, key string, find func() (T, error)) (T, error) {
+	m.mu.Lock()
+	if v, ok := m.vals[key].(T); ok {
+		m.mu.Unlock()
+		return v, nil
+	}
+	m.mu.Unlock()
+	v, err := find()
+	if err != nil {
+		return v, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.vals == nil || len(m.vals) >= maxMemo {
+		m.vals = map[string]any{}
+	}
+	m.vals[key] = v
+	return v, nil
+}
+
+func digestOf(words ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// statIdentity names a file as it is now, without reading it.
+func statIdentity(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano()), nil
+}
+
+// libraryIdentity also looks at the directories that an installation touches.
+func libraryIdentity(root string) (string, error) {
+	if root == "" {
+		return "", nil
+	}
+	id, err := statIdentity(root)
+	if err != nil {
+		return "", err
+	}
+	inside, err := filepath.Glob(filepath.Join(root, "lib", "python*", "site-packages"))
+	if err != nil {
+		return "", err
+	}
+	slices.Sort(inside)
+	for _, dir := range inside {
+		more, err := statIdentity(dir)
+		if err != nil {
+			return "", err
+		}
+		id += "\n" + more
+	}
+	return id, nil
+}
