@@ -136,7 +136,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 		if len(names) == 0 {
 			return usage("%s takes no operand, not %q", c.CommandPath(), args)
 		}
-		return usage("%s takes %d operands: %s", c.CommandPath(), len(names), strings.Join(names, " "))
+		return usage("%s takes %s: %s", c.CommandPath(), count(len(names), "operand", "operands"), strings.Join(names, " "))
 	}
 }
 

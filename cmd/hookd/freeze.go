@@ -152,7 +152,7 @@ func freezePrune(a *app, ch *choice) *cobra.Command {
 			for _, id := range gone {
 				a.say("removed %s", printable(id))
 			}
-			a.say("%d expired freezes removed", len(gone))
+			a.say("%s removed", count(len(gone), "expired freeze", "expired freezes"))
 			return nil
 		},
 	}

@@ -210,12 +210,20 @@ func (a *app) verified(dir, word string) error {
 	if err != nil {
 		return sealFault(err)
 	}
-	a.say("%s: %d properties, %d fixtures, %d invariant files, %d freezes; seal %s",
-		word, len(t.Properties), len(t.Fixtures), len(t.Oracles()), len(t.Freezes.Entries()), t.Digest[:12])
+	a.say("%s: %s, %s, %s, %s; seal %s", word,
+		count(len(t.Properties), "property", "properties"), count(len(t.Fixtures), "fixture", "fixtures"),
+		count(len(t.Oracles()), "invariant file", "invariant files"), count(len(t.Freezes.Entries()), "freeze", "freezes"), t.Digest[:12])
 	for _, w := range t.Warnings() {
 		fmt.Fprintf(a.stderr, "hint: %s\n", w)
 	}
 	return nil
+}
+
+func count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 func (a *app) verifyJSON(dir string) error {

@@ -98,7 +98,7 @@ func TestFromNothingToALockedTree(t *testing.T) {
 	}
 	d.fails(exitNotOK, "parent_sha_at_lock: a placeholder", "seal", "lock", "--seal", dir)
 	r := d.run("seal", "lock", "--seal", dir, "--parent", commitA)
-	if r.code != exitOK || !strings.Contains(r.out, "locked: 1 properties, 1 fixtures") || !strings.Contains(r.err, "still the template") {
+	if r.code != exitOK || !strings.Contains(r.out, "locked: 1 property, 1 fixture, 0 invariant files") || !strings.Contains(r.err, "still the template") {
 		t.Errorf("%+v", r)
 	}
 	d.ok("seal", "verify", "--seal", dir)
@@ -130,9 +130,9 @@ func TestAWrongCommandLineExits64(t *testing.T) {
 		{"seal verify --bogus", "unknown flag"},
 		{"seal verify --seal DIR --repo shop", "not both"},
 		{"seal init a b", "one directory"},
-		{"seal new-property --seal DIR", "takes 1 operands: ID"},
+		{"seal new-property --seal DIR", "takes 1 operand: ID"},
 		{"seal lock --seal DIR --parent main", "no git repository is known"},
-		{"seal try --seal DIR", "takes 1 operands"},
+		{"seal try --seal DIR", "takes 1 operand"},
 		{"seal try HEAD --seal DIR", "which git repository"},
 		{"freeze add t --seal DIR", "needs --reason and --owner"},
 		{"freeze add t --reason r --owner o --days 0 --seal DIR", "--days must be from 1 to 90"},
@@ -171,7 +171,7 @@ func TestFreezesAreAddedListedAndPruned(t *testing.T) {
 	if err := json.Unmarshal([]byte(d.ok("freeze", "list", "--seal", dir, "--json")), &rows); err != nil || len(rows) != 2 || !rows[0].Expired || rows[0].MaxRuns != 3 {
 		t.Errorf("%v %+v", err, rows)
 	}
-	if out := d.ok("freeze", "prune", "--seal", dir); !strings.Contains(out, "removed public.t\n") || !strings.Contains(out, "1 expired freezes removed") {
+	if out := d.ok("freeze", "prune", "--seal", dir); !strings.Contains(out, "removed public.t\n") || !strings.Contains(out, "1 expired freeze removed") {
 		t.Error(out)
 	}
 }
