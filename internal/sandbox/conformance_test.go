@@ -60,6 +60,12 @@ var searchPath = []string{"PATH=/usr/bin"}
 var behaviours = []behaviour{
 	// honest work
 	{"exit status", Spec{Argv: shell("exit 3")}, exits(3)},
+	{"both outputs", Spec{Argv: shell("echo out; echo err >&2")}, func(r Result) error {
+		if string(r.Stderr) != "err\n" {
+			return fmt.Errorf("want stderr %q", "err\n")
+		}
+		return prints("out\n")(r)
+	}},
 	{"argument with a NUL's neighbours", Spec{Argv: []string{"/usr/bin/printf", "%s", "\x01\xff\n--"}}, prints("\x01\xff\n--")},
 	{"environment is what was given", Spec{Argv: []string{"/usr/bin/env"}, Env: []string{"A=b=c", "E="}}, prints("A=b=c\nE=\nPWD=/\n")},
 	{"working directory", Spec{Argv: shell("pwd"), Dir: "/tmp"}, prints("/tmp\n")},

@@ -6,16 +6,18 @@
 // and, where hookd has the capabilities, a uid of its own for every running
 // command. A later tier implements the same Starter.
 //
-// What no tier here stops: the host's /usr can be read by every command, so
-// nothing secret belongs below it; /proc/self/mountinfo tells a command where
-// on the host its binds come from; a socket file in a bound directory can be
-// connected to, so bind no directory that has one; the load of the host can be felt; a command
-// can lock (flock) and watch (inotify) the read-only files that it shares with
-// others while it runs; its sockets and pipes take kernel memory that only the
-// limits of open files and processes bound; without a cgroup the inodes of /tmp, which take kernel memory, are
-// bounded by the wall clock alone. With a single uid only the mount namespace
-// stands between a command and hookd's files: one hole in bubblewrap or in the
-// kernel's namespaces opens them all.
+// What no tier here stops:
+//   - Every command reads the host's /usr: nothing secret belongs below it.
+//   - /proc/self/mountinfo tells a command where on the host its binds come
+//     from.
+//   - A socket file in a bound directory can be connected to: bind none that
+//     has one.
+//   - A command feels the load of the host, and while it runs can lock (flock)
+//     and watch (inotify) the read-only files that it shares with others.
+//   - Without a cgroup, kernel memory (the inodes of /tmp, sockets, pipes) is
+//     bounded only by the wall clock and the limits of files and processes.
+//   - With a single uid only the mount namespace stands between a command and
+//     hookd's files: one hole in bubblewrap or in the kernel opens them all.
 package sandbox
 
 import (
