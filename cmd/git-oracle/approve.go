@@ -156,7 +156,7 @@ func (o *oracle) nothing(p *plan, published bool, key *signingKey) string {
 // mine tells whether this key approved the step, and until when.
 func (o *oracle) mine(ref string, s step, key *signingKey) (bool, time.Time) {
 	for _, token := range o.approving(ref, s) {
-		if by, err := signedBy(token); err == nil && key.public != nil && by == ssh.FingerprintSHA256(key.public) {
+		if by, err := token.VerifyKey(); err == nil && key.public != nil && by == ssh.FingerprintSHA256(key.public) {
 			return true, token.Statement.Expires
 		}
 	}

@@ -29,8 +29,8 @@ type published struct {
 	Contact        string   `json:"contact"`
 }
 
-// gate is the published gate, read.
-type gate struct {
+// postedGate is the published gate, read.
+type postedGate struct {
 	published
 	protected policy.Patterns
 	forbidden policy.Patterns // empty: none
@@ -38,7 +38,7 @@ type gate struct {
 }
 
 // readGate fetches and reads the remote's gate.
-func (c *clone) readGate(ctx context.Context, r *remote) (*gate, error) {
+func (c *clone) readGate(ctx context.Context, r *remote) (*postedGate, error) {
 	id, ok := r.refs[gateRef]
 	if !ok {
 		return nil, undecided(fmt.Sprintf("%s has no gate: it publishes no %s", quoted(r.name), gateRef), nil, c.otherRemotes(ctx, r.name)...)
@@ -71,14 +71,14 @@ func (c *clone) otherRemotes(ctx context.Context, tried string) []string {
 
 // parseGate reads the blob strictly: one JSON object, each key once, no other
 // key, no empty list of refs or protected paths.
-func parseGate(data []byte) (*gate, error) {
+func parseGate(data []byte) (*postedGate, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("not UTF-8")
 	}
 	if err := onceEach(data); err != nil {
 		return nil, err
 	}
-	g := &gate{}
+	g := &postedGate{}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&g.published); err != nil {
@@ -99,7 +99,7 @@ func parseGate(data []byte) (*gate, error) {
 	return g, g.parsePatterns()
 }
 
-func (g *gate) parsePatterns() (err error) {
+func (g *postedGate) parsePatterns() (err error) {
 	if g.protected, err = policy.ParsePatterns(g.ProtectedPaths); err != nil {
 		return fmt.Errorf("protected_paths: %w", err)
 	}
@@ -158,7 +158,7 @@ func onceEach(data []byte) error {
 
 // present are the protected refs that the remote has, in the gate's order and
 // then in byte order.
-func (g *gate) present(r *remote) []string {
+func (g *postedGate) present(r *remote) []string {
 	var out []string
 	for _, entry := range g.refs.Entries() {
 		for _, ref := range r.branches() {
@@ -172,7 +172,7 @@ func (g *gate) present(r *remote) []string {
 
 // named reads the refs of --for: full names or short branch names, protected
 // ones. None means the first protected ref.
-func (g *gate) named(names []string) ([]string, error) {
+func (g *postedGate) named(names []string) ([]string, error) {
 	if len(names) == 0 {
 		return g.refs.Entries()[:1], nil
 	}

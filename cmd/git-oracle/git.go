@@ -18,6 +18,10 @@ import (
 // maxOutput bounds what is kept of one git command's standard output.
 const maxOutput = 256 << 20
 
+// noFile can never be opened. A graft file that is there, even an empty one, has
+// git explain grafts on every command's standard error.
+const noFile = os.DevNull + "/none"
+
 // clone is the repository that the command runs in. Git runs with the user's
 // own environment and configuration, which say how remotes are reached; what
 // would change the meaning of objects or paths is switched off.
@@ -25,6 +29,7 @@ type clone struct {
 	gitDir string // absolute; that of a linked worktree is its own
 	zero   string // the null object id of this repository's hash
 	env    []string
+	lends  *string // what promisor found
 	stdin  io.Reader
 	stderr io.Writer // of commands that talk to the user
 }
@@ -63,7 +68,7 @@ func meaningfulEnv(environ []string) []string {
 		name, _, _ := strings.Cut(entry, "=")
 		return slices.Contains(dropped, name)
 	})
-	return append(kept, "GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE="+os.DevNull)
+	return append(kept, "GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE="+noFile)
 }
 
 // checkVersion wants the git that has merge-tree --write-tree.
@@ -145,7 +150,6 @@ func (c *clone) talk(ctx context.Context, input []byte, args ...string) error {
 // helpers read passphrases from the terminal itself, and a background group
 // would be stopped.
 func (c *clone) spec(input []byte, args []string) proc.Spec {
-	args = append([]string{"-c", "advice.graftFileDeprecated=false"}, args...) // the graft file that we name is empty
 	return proc.Spec{Path: "git", Args: args, Env: c.env, Stdin: bytes.NewReader(input), Limit: maxOutput, Foreground: true}
 }
 

@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sealgate/sealgate/internal/approval"
+	"github.com/sealgate/sealgate/internal/state"
 )
 
 func TestMain(m *testing.M) {
@@ -43,6 +45,7 @@ func TestScripts(t *testing.T) {
 			"agent":   cmdAgent,
 			"bytes":   cmdBytes,
 			"addline": cmdAddLine,
+			"hook":    cmdHook,
 		},
 	})
 }
@@ -228,6 +231,64 @@ func cmdBytes(ts *testscript.TestScript, neg bool, args []string) {
 	text, err := strconv.Unquote(`"` + args[1] + `"`)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+var buildHook = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "prereceive")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "prereceive")
+	if out, err := exec.Command("go", "build", "-o", file, "github.com/sealgate/sealgate/cmd/prereceive").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build prereceive: %w: %s", err, out)
+	}
+	return file, nil
+})
+
+// cmdHook puts the real hook on a bare repository whose refs/heads/main is the
+// baseline, with one maintainer's key, and begins its records an hour ago: hook
+// DIR KEY.pub.
+func cmdHook(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: hook DIR KEY.pub")
+	}
+	binary, err := buildHook()
+	ts.Check(err)
+	server, dir := ts.MkAbs(args[0]), ts.MkAbs("host")
+	ts.Check(os.MkdirAll(dir, 0o700))
+	write := func(name, text string, mode os.FileMode) {
+		ts.Check(os.WriteFile(name, []byte(text), mode))
+	}
+	write(filepath.Join(dir, "maintainers"), "maintainer@example.org "+ts.ReadFile(args[1]), 0o600)
+	write(filepath.Join(dir, "revoked_keys"), "", 0o600)
+	write(filepath.Join(dir, "agents"), "", 0o600)
+	base := strings.TrimSpace(gitOut(ts, args[0], "rev-parse", "refs/heads/main"))
+	config := filepath.Join(dir, "gate.yaml")
+	write(config, fmt.Sprintf(`version: 1
+state: %[1]s/state
+repositories:
+  - path: %[2]s
+    id: %[3]s
+    contact: platform team
+    protected:
+      - ref: refs/heads/main
+        baseline: %[4]s
+      - pattern: refs/heads/release/**
+    maintainers: %[1]s/maintainers
+    revoked_keys: %[1]s/revoked_keys
+    agents: %[1]s/agents
+    replay: false
+`, dir, server, ts.Getenv("REPO"), base), 0o600)
+	store, err := state.Open(filepath.Join(dir, "state", ts.Getenv("REPO")), time.Now().Add(-time.Hour))
+	ts.Check(err)
+	locked, err := store.Lock("refs/heads/main")
+	ts.Check(err)
+	then := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
+	ts.Check(locked.Save(&state.Record{Ref: "refs/heads/main", Begun: then, Good: state.Tip{Commit: base, At: then}}))
+	locked.Unlock()
+	for hook, verb := range map[string]string{"pre-receive": "", "post-receive": "settle "} {
+		write(filepath.Join(server, "hooks", hook), fmt.Sprintf("#!/bin/sh\nexec %q %s--config %q --repo %s\n", binary, verb, config, ts.Getenv("REPO")), 0o755)
+	}
 }
 
 // cmdAddLine appends a line to a file: addline FILE TEXT.

@@ -17,10 +17,11 @@ import (
 type oracle struct {
 	*clone
 	remote    *remote
-	gate      *gate
+	gate      *postedGate
 	repo      *gitrepo.Repo
 	scanner   *state.Scanner
-	approvals []approval.Token // published at the remote, for this repository and its paths, not expired
+	published []approval.Token // at the remote, with a good signature of somebody's
+	approvals []approval.Token // those for this repository and its paths that have not expired
 	now       time.Time
 }
 
@@ -47,12 +48,12 @@ func openOracle(ctx context.Context, c *clone, remoteName string) (*oracle, erro
 		clone: c, remote: r, gate: g, repo: repo, scanner: state.NewScanner(repo, g.protected, g.forbidden),
 		now: time.Now().UTC().Truncate(time.Second),
 	}
-	published := r.approvals()
-	if err := c.fetch(ctx, r, append(g.present(r), published...)); err != nil {
+	refs := r.approvals()
+	if err := c.fetch(ctx, r, append(g.present(r), refs...)); err != nil {
 		o.close()
 		return nil, err
 	}
-	if err := o.readApprovals(ctx, published); err != nil {
+	if err := o.readApprovals(ctx, refs); err != nil {
 		o.close()
 		return nil, err
 	}
@@ -77,21 +78,26 @@ func (r *remote) approvals() []string {
 // them in because a maintainer signed it; who is one is not known here. What
 // cannot be read is left out: it approves nothing.
 func (o *oracle) readApprovals(ctx context.Context, refs []string) error {
-	for _, ref := range refs {
-		data, err := o.blob(ctx, o.remote.refs[ref], maxTokenBytes)
-		if err != nil {
-			return undecided("read "+ref, err)
-		}
+	ids := make([]string, len(refs))
+	for i, ref := range refs {
+		ids[i] = o.remote.refs[ref]
+	}
+	err := o.repo.ReadAll(ctx, ids, maxTokenBytes, func(i int, _ gitrepo.Object, data []byte) error {
 		token, err := approval.ParseTokenBlob(data)
-		if err != nil || approvalRoot+token.Hash != ref {
-			continue
+		if err != nil || approvalRoot+token.Hash != refs[i] {
+			return nil
 		}
-		if _, err := signedBy(token); err != nil {
-			continue
+		if _, err := token.VerifyKey(); err != nil {
+			return nil
 		}
+		o.published = append(o.published, token)
 		if s := token.Statement; s.Repo == o.gate.Repo && s.Paths == o.gate.protected.Digest() && s.Expires.After(o.now) {
 			o.approvals = append(o.approvals, token)
 		}
+		return nil
+	})
+	if err != nil {
+		return undecided("read the approvals", err)
 	}
 	return nil
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/sealgate/sealgate/internal/approval"
 	"github.com/sealgate/sealgate/internal/proc"
@@ -33,25 +31,10 @@ func (c *clone) sign(ctx context.Context, key *signingKey, statement approval.St
 	if err != nil {
 		return approval.Token{}, refused(fmt.Sprintf("what %s signed cannot approve: %v", key.describe(), err))
 	}
-	if _, err := signedBy(token); err != nil {
+	if _, err := token.VerifyKey(); err != nil {
 		return approval.Token{}, refused(fmt.Sprintf("the signature that %s made is not good: %v", key.describe(), err))
 	}
 	return token, nil
-}
-
-// signedBy answers the fingerprint of the key that signed a token, whoever it
-// belongs to: with no signers at all, the one thing that a good signature lacks
-// is a known signer.
-func signedBy(token approval.Token) (string, error) {
-	_, err := approval.Signers{}.VerifyBytes(approval.NamespaceChange, token.Statement.Bytes(), token.Signature, time.Now())
-	if !errors.Is(err, approval.ErrUnknownSigner) {
-		return "", fmt.Errorf("verify approval %s: %w", short(token.Hash), err)
-	}
-	signature, err := approval.ParseSignature(token.Signature)
-	if err != nil {
-		return "", err
-	}
-	return signature.Fingerprint(), nil
 }
 
 // keygen runs ssh-keygen (or git's gpg.ssh.program) on the user's terminal and

@@ -93,8 +93,20 @@ func (o *oracle) complete(ctx context.Context, tree string) error {
 	return nil
 }
 
-// promisor is the remote that a partial clone takes its objects from.
+// promisor is the remote that a partial clone takes its objects from; empty for
+// a whole clone.
 func (c *clone) promisor(ctx context.Context) (string, error) {
+	if c.lends == nil {
+		name, err := c.findPromisor(ctx)
+		if err != nil {
+			return "", err
+		}
+		c.lends = &name
+	}
+	return *c.lends, nil
+}
+
+func (c *clone) findPromisor(ctx context.Context) (string, error) {
 	out, err := c.out(ctx, "config", "-z", "--type=bool", "--get-regexp", `^remote\..*\.promisor$`)
 	if exitedWith(err, 1) {
 		return "", nil

@@ -106,7 +106,7 @@ func (o *oracle) updateStatus(ctx context.Context, ref, commit string) (updateSt
 func views(tokens []approval.Token) []approved {
 	out := []approved{}
 	for _, token := range tokens {
-		key, err := signedBy(token)
+		key, err := token.VerifyKey()
 		if err != nil {
 			continue
 		}
