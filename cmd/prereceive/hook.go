@@ -89,6 +89,9 @@ func (c *call) tell(out gate.Outcome, g *gate.Gate, repo config.Repository, envi
 // admin, who has check-config; the pusher reads that it is so.
 func (c *call) fault(repo config.Repository, code finding.Code, err error, exit int) int {
 	f := finding.Finding{Code: code, Severity: finding.NotJudged, Args: map[string]string{"detail": err.Error()}}
+	if code == finding.ConfigFault {
+		f.Items = strings.Split(err.Error(), "\n")
+	}
 	message.Render(c.stderr, message.Report{Findings: []finding.Finding{f}, Contact: repo.Contact})
 	return exit
 }

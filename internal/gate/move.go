@@ -18,6 +18,8 @@ type move struct {
 	name  string
 	class policy.Class
 	modes Modes
+	// target is the branch that a proposal is for, by its full name.
+	target string
 	// actual is the ref's present value; empty where it does not exist.
 	actual string
 	// object is what New is; commit what it peels to, empty for a tree or blob.
@@ -127,14 +129,20 @@ func (j *judgement) sort(ctx context.Context, updates []push.Update) error {
 
 func (j *judgement) classify(ctx context.Context, m *move) error {
 	var failed error
-	m.class = j.Refs.Classify(m.name, func(branch string) bool {
+	exists := func(branch string) bool {
 		values, err := j.Repo.Values(ctx, "refs/heads/"+branch)
 		if err != nil {
 			failed = err
 			return false
 		}
 		return values[0] != ""
-	})
+	}
+	m.class = j.Refs.Classify(m.name, exists)
+	if m.class == policy.Proposal || m.class == policy.ProposalChange {
+		if branch, _ := policy.ProposalTarget(m.name, exists); branch != "" {
+			m.target = "refs/heads/" + branch
+		}
+	}
 	m.modes = j.TopicModes
 	if m.protected() {
 		m.modes = j.ProtectedModes

@@ -23,15 +23,22 @@ func (j *judgement) replay(ctx context.Context) error {
 	if len(moves) == 0 || j.Ask == nil {
 		return nil
 	}
-	requests := make([]replay.Request, len(moves))
-	for i, m := range moves {
+	var (
+		asked    []*move
+		requests []replay.Request
+	)
+	for _, m := range moves {
 		r, err := j.request(ctx, m)
 		if err != nil {
 			return err
 		}
-		requests[i] = r
+		if r.Authorised == "" {
+			j.verdicts = append(j.verdicts, Verdict{Ref: m.Ref, Mode: m.modes.Replay, Target: r.SealRef, Verdict: replay.Verdict{Cause: replay.NothingRan}})
+			continue
+		}
+		asked, requests = append(asked, m), append(requests, r)
 	}
-	j.verdicts = j.askAll(ctx, moves, requests)
+	j.verdicts = append(j.verdicts, j.askAll(ctx, asked, requests)...)
 	return context.Cause(ctx)
 }
 
@@ -65,7 +72,7 @@ func (j *judgement) askAll(ctx context.Context, moves []*move, requests []replay
 			mu.Lock()
 			skip := gone
 			mu.Unlock()
-			v := Verdict{Ref: m.Ref, Mode: j.verdictMode(m), Target: requests[i].SealRef, Verdict: replay.Verdict{Cause: replay.Unreachable}}
+			v := Verdict{Ref: m.Ref, Mode: m.modes.Replay, Target: requests[i].SealRef, Verdict: replay.Verdict{Cause: replay.Unreachable}}
 			if !skip {
 				v.Verdict, v.Err = j.ask(ctx, m, requests[i], i == 0)
 			}
@@ -89,10 +96,6 @@ func (j *judgement) ask(ctx context.Context, m *move, r replay.Request, first bo
 		return j.Repo.ThinPack(ctx, m.commit, haves, w)
 	}, progress)
 }
-
-// verdictMode is what the verdict may do to the ref. A replay in the background
-// has not decided anything.
-func (j *judgement) verdictMode(m *move) policy.Mode { return m.modes.Replay }
 
 // settled makes the verdict's mode fit the class: a person's look is asked for
 // on protected refs only, and a recorded replay decides nothing there.
@@ -130,6 +133,8 @@ func (j *judgement) request(ctx context.Context, m *move) (replay.Request, error
 	} else if r.Base, err = j.mergeBase(ctx, m); err != nil {
 		return r, err
 	}
+	// Where nothing is authorised (an unapproved change, no base), nothing can be
+	// judged: the empty id says so.
 	r.Authorised = m.commit
 	if !m.authorised {
 		r.Authorised = r.Base
@@ -160,10 +165,13 @@ func (j *judgement) mergeBase(ctx context.Context, m *move) (string, error) {
 }
 
 // sealRef is the protected ref whose sealed tree judges: its own where it is
-// protected, that of the branch a proposal is for, else the first.
+// protected, the branch that a proposal is for where that is, else the first.
 func (j *judgement) sealRef(m *move) string {
 	if m.protected() {
 		return m.name
+	}
+	if m.target != "" && j.Refs.Protects(m.target) {
+		return m.target
 	}
 	for _, entry := range j.Refs.Entries() {
 		return entry

@@ -1,0 +1,295 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/policy"
+)
+
+var ctx = context.Background()
+
+type repo struct {
+	t   *testing.T
+	dir string
+	*gitrepo.Repo
+}
+
+func newRepo(t *testing.T) *repo {
+	t.Helper()
+	r := &repo{t: t, dir: filepath.Join(t.TempDir(), "r.git")}
+	r.git("", "init", "-q", "--bare", r.dir)
+	open, err := gitrepo.Open(ctx, gitrepo.Options{GitDir: r.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Repo = open
+	t.Cleanup(func() { open.Close() })
+	return r
+}
+
+func (r *repo) git(stdin string, args ...string) string {
+	r.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_DIR=" + r.dir}
+	cmd.Stdin = strings.NewReader(stdin)
+	var diag bytes.Buffer
+	cmd.Stderr = &diag
+	out, err := cmd.Output()
+	if err != nil {
+		r.t.Fatalf("git %q: %v\n%s", args, err, diag.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (r *repo) blob(content string) string {
+	r.t.Helper()
+	return r.git(content, "hash-object", "-w", "--stdin")
+}
+
+// tree writes a tree object byte by byte, whatever git thinks of it.
+func (r *repo) tree(entries ...Entry) string {
+	r.t.Helper()
+	var raw strings.Builder
+	for _, e := range entries {
+		id, err := hex.DecodeString(e.ID)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		raw.WriteString(e.Mode + " " + e.Path + "\x00" + string(id))
+	}
+	return r.git(raw.String(), "hash-object", "-t", "tree", "--literally", "-w", "--stdin")
+}
+
+func protected(t *testing.T, list ...string) policy.Patterns {
+	t.Helper()
+	if len(list) == 0 {
+		list = []string{"oracles/", "freeze.json"}
+	}
+	p, err := policy.ParsePatterns(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+type vector struct {
+	Before    string        `json:"before"`
+	After     string        `json:"after"`
+	EmptyTree string        `json:"empty_tree"`
+	Paths     string        `json:"paths"`
+	Patterns  []string      `json:"protected_paths"`
+	BeforeIn  []vectorEntry `json:"before_entries"`
+	AfterIn   []vectorEntry `json:"after_entries"`
+}
+
+type vectorEntry struct{ Mode, Type, Content, Path string }
+
+func TestStatesOfTheGoldenVector(t *testing.T) {
+	data, err := os.ReadFile("testdata/approval-v1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v vector
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	p := protected(t, v.Patterns...)
+	if p.Digest() != v.Paths {
+		t.Errorf("paths are %s, want %s", p.Digest(), v.Paths)
+	}
+	if Empty() != v.EmptyTree {
+		t.Errorf("the empty state is %s, want %s", Empty(), v.EmptyTree)
+	}
+	r := newRepo(t)
+	for want, entries := range map[string][]vectorEntry{v.Before: v.BeforeIn, v.After: v.AfterIn} {
+		var in strings.Builder
+		for _, e := range entries {
+			fmt.Fprintf(&in, "M %s inline %s\ndata %d\n%s\n", e.Mode, e.Path, len(e.Content), e.Content)
+		}
+		in.WriteString("M 100644 inline other\ndata 1\nx\n")
+		r.git("commit refs/heads/x\ncommitter a <a@example.org> 1700000000 +0000\ndata 0\ndeleteall\n"+in.String(), "fast-import", "--quiet", "--force")
+		if got, err := Of(ctx, r.Repo, "refs/heads/x", p); err != nil || got != want {
+			t.Errorf("state is %s, %v; want %s", got, err, want)
+		}
+	}
+}
+
+func TestEveryDifferenceAtAProtectedPathIsAnotherState(t *testing.T) {
+	r := newRepo(t)
+	a, b := r.blob("a"), r.blob("b")
+	sub := func(entries ...Entry) Entry { return Entry{"oracles", modeDir, r.tree(entries...)} }
+	trees := map[string]string{
+		"base":              r.tree(sub(Entry{"x", modeFile, a}), Entry{"z", modeFile, a}),
+		"content":           r.tree(sub(Entry{"x", modeFile, b}), Entry{"z", modeFile, a}),
+		"mode":              r.tree(sub(Entry{"x", modeExec, a}), Entry{"z", modeFile, a}),
+		"symlink":           r.tree(sub(Entry{"x", modeSymlink, a}), Entry{"z", modeFile, a}),
+		"submodule":         r.tree(sub(Entry{"x", modeModule, a}), Entry{"z", modeFile, a}),
+		"renamed":           r.tree(sub(Entry{"y", modeFile, a}), Entry{"z", modeFile, a}),
+		"added":             r.tree(sub(Entry{"x", modeFile, a}, Entry{"y", modeFile, a}), Entry{"z", modeFile, a}),
+		"deeper":            r.tree(sub(Entry{"x", modeDir, r.tree(Entry{"x", modeFile, a})}), Entry{"z", modeFile, a}),
+		"a file for it":     r.tree(Entry{"oracles", modeFile, a}, Entry{"z", modeFile, a}),
+		"a symlink for it":  r.tree(Entry{"oracles", modeSymlink, a}, Entry{"z", modeFile, a}),
+		"a module for it":   r.tree(Entry{"oracles", modeModule, a}, Entry{"z", modeFile, a}),
+		"gone":              r.tree(Entry{"z", modeFile, a}),
+		"with a freeze":     r.tree(Entry{"freeze.json", modeFile, a}, sub(Entry{"x", modeFile, a})),
+		"with a directory":  r.tree(Entry{"freeze.json", modeDir, r.tree(Entry{"x", modeFile, a})}, sub(Entry{"x", modeFile, a})),
+		"odd bytes in name": r.tree(sub(Entry{"x\n\xff\t\"", modeFile, a})),
+	}
+	seen := map[string]string{}
+	for name, tree := range trees {
+		sum, err := Of(ctx, r.Repo, tree, protected(t))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if other, ok := seen[sum]; ok {
+			t.Errorf("%s has the state of %s", name, other)
+		}
+		seen[sum] = name
+	}
+	if seen[Empty()] != "gone" {
+		t.Errorf("the empty state is %q's", seen[Empty()])
+	}
+	same := r.tree(sub(Entry{"x", modeFile, a}), Entry{"zz", modeExec, b})
+	if sum, err := Of(ctx, r.Repo, same, protected(t)); err != nil || seen[sum] != "base" {
+		t.Errorf("what lies elsewhere changes the state: %v", err)
+	}
+}
+
+func TestTreesThatGitWouldNotWriteHaveNoState(t *testing.T) {
+	r := newRepo(t)
+	a := r.blob("a")
+	dir := r.tree(Entry{"x", modeFile, a})
+	empty := r.tree()
+	for name, tree := range map[string]string{
+		"two entries of a name":         r.tree(Entry{"oracles", modeDir, dir}, Entry{"oracles", modeDir, dir}),
+		"a file and a directory":        r.tree(Entry{"oracles", modeFile, a}, Entry{"oracles.x", modeFile, a}, Entry{"oracles", modeDir, dir}),
+		"out of order":                  r.tree(Entry{"z", modeFile, a}, Entry{"oracles", modeDir, dir}),
+		"a slash in a name":             r.tree(Entry{"oracles/x", modeFile, a}),
+		"a dot":                         r.tree(Entry{".", modeDir, dir}, Entry{"oracles", modeDir, dir}),
+		"two dots":                      r.tree(Entry{"..", modeDir, dir}),
+		".git":                          r.tree(Entry{".git", modeDir, dir}),
+		".git in HFS+":                  r.tree(Entry{".g\u200cit", modeDir, dir}),
+		"git~1":                         r.tree(Entry{"GIT~1", modeDir, dir}),
+		"an empty name":                 r.tree(Entry{"", modeFile, a}),
+		"below: two entries of a name":  r.tree(Entry{"oracles", modeDir, r.tree(Entry{"x", modeFile, a}, Entry{"x", modeFile, a})}),
+		"below: a slash":                r.tree(Entry{"oracles", modeDir, r.tree(Entry{"x/y", modeFile, a})}),
+		"below: .git":                   r.tree(Entry{"oracles", modeDir, r.tree(Entry{".git", modeFile, a})}),
+		"below: an old mode":            r.tree(Entry{"oracles", modeDir, r.tree(Entry{"x", "100664", a})}),
+		"below: a padded mode":          r.tree(Entry{"oracles", "040000", dir}),
+		"below: a zero id":              r.tree(Entry{"oracles", modeDir, r.tree(Entry{"x", modeFile, strings.Repeat("0", 40)})}),
+		"below: an empty directory":     r.tree(Entry{"oracles", modeDir, empty}),
+		"below: deeper empty directory": r.tree(Entry{"oracles", modeDir, r.tree(Entry{"x", modeDir, empty})}),
+	} {
+		var broken *Broken
+		if sum, err := Of(ctx, r.Repo, tree, protected(t)); !errors.As(err, &broken) {
+			t.Errorf("%s: state %q, error %v", name, sum, err)
+		}
+	}
+	odd := r.tree(Entry{"a", "100664", a}, Entry{"b", modeDir, empty}, Entry{"oracles.x", modeFile, a}, Entry{"oracles", modeDir, dir})
+	if _, err := Of(ctx, r.Repo, odd, protected(t)); err != nil {
+		t.Errorf("an old mode elsewhere: %v", err)
+	}
+}
+
+func TestACutOffTreeHasNoState(t *testing.T) {
+	r := newRepo(t)
+	for _, raw := range []string{"100644 oracles", "100644 oracles\x00abc", "100644oracles\x00" + strings.Repeat("x", 20), " oracles\x00" + strings.Repeat("x", 20)} {
+		tree := r.git(raw, "hash-object", "-t", "tree", "--literally", "-w", "--stdin")
+		if sum, err := Of(ctx, r.Repo, tree, protected(t)); err == nil {
+			t.Errorf("%q has state %s", raw, sum)
+		}
+	}
+}
+
+func TestDeepAndLongPaths(t *testing.T) {
+	r := newRepo(t)
+	tree := r.tree(Entry{strings.Repeat("f", 4000), modeFile, r.blob("a")})
+	for range 60 {
+		tree = r.tree(Entry{"d", modeDir, tree})
+	}
+	if _, err := Of(ctx, r.Repo, r.tree(Entry{"oracles", modeDir, tree}), protected(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPatternsBelowTheRootAndWithWildcards(t *testing.T) {
+	r := newRepo(t)
+	a, b := r.blob("a"), r.blob("b")
+	build := func(oracle, other string) string {
+		oracles := r.tree(Entry{"x", modeFile, oracle})
+		app := r.tree(Entry{"main", modeFile, other}, Entry{"oracles", modeDir, oracles})
+		return r.tree(Entry{"app", modeDir, app}, Entry{"lib", modeDir, r.tree(Entry{"main", modeFile, other})})
+	}
+	for _, pattern := range []string{"app/oracles/", "**/oracles/", "a*/oracles"} {
+		p := protected(t, pattern)
+		state := func(tree string) string {
+			t.Helper()
+			sum, err := Of(ctx, r.Repo, tree, p)
+			if err != nil {
+				t.Fatalf("%s: %v", pattern, err)
+			}
+			return sum
+		}
+		if state(build(a, a)) == state(build(b, a)) {
+			t.Errorf("%s: a change goes unseen", pattern)
+		}
+		if state(build(a, a)) != state(build(a, b)) || state(build(a, a)) == Empty() {
+			t.Errorf("%s: a change elsewhere counts", pattern)
+		}
+	}
+}
+
+func TestViewsNameAliasesAndForbiddenEntries(t *testing.T) {
+	r := newRepo(t)
+	a := r.blob("a")
+	dir := r.tree(Entry{"x", modeFile, a})
+	s := NewScanner(r.Repo, protected(t), protected(t, "sealed/"))
+	v, err := s.View(ctx, r.tree(Entry{"Oracles", modeDir, dir}, Entry{"freeze.json", modeFile, a}, Entry{"sealed", modeDir, dir}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Protected) != 1 || len(v.Forbidden) != 1 || len(v.Aliases) != 1 || v.Aliases[0].Path != "Oracles" || v.Broken != nil {
+		t.Errorf("view: %+v", v)
+	}
+	again, err := s.View(ctx, r.tree(Entry{"Oracles", modeDir, dir}, Entry{"freeze.json", modeFile, a}, Entry{"other", modeFile, a}, Entry{"sealed", modeDir, dir}))
+	if err != nil || again != v {
+		t.Errorf("an equal view is another: %v", err)
+	}
+	if _, err := s.View(ctx, strings.Repeat("1", 40)); !errors.Is(err, gitrepo.ErrMissing) {
+		t.Errorf("a missing tree: %v", err)
+	}
+}
+
+func FuzzTree(f *testing.F) {
+	f.Add([]byte("100644 a\x00" + strings.Repeat("x", 20)))
+	f.Add([]byte("40000 a\x00" + strings.Repeat("x", 20) + "100644 a.b\x00" + strings.Repeat("y", 20)))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var back bytes.Buffer
+		tree := treeReader{rest: raw, width: 20}
+		for {
+			e, ok, what := tree.next()
+			if what != "" {
+				return
+			}
+			if !ok {
+				break
+			}
+			fmt.Fprintf(&back, "%s %s\x00%s", e.mode, e.name, e.id)
+		}
+		if !bytes.Equal(back.Bytes(), raw) {
+			t.Fatalf("%q reads as %q", raw, back.Bytes())
+		}
+	})
+}
