@@ -18,9 +18,11 @@ func main() {
 // run is hookd without its process: everything that can be tested.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
+	a.try = a.tryTree
 	return a.run(ctx, args)
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
-	return a.execute(ctx, args, sealCommand(a), freezeCommand(a), packetCommand(a), policyCommand(a))
+	return a.execute(ctx, args, serveCommand(a), replayCommand(a), mirrorCommand(a), sealCommand(a), freezeCommand(a),
+		packetCommand(a), policyCommand(a), checkConfigCommand(a), versionCommand(a))
 }

@@ -157,7 +157,7 @@ func scriptsDigest(dir string) (string, error) {
 func (p *python) Run(ctx context.Context, repo Repository, seal *sealed.Tree, tree Tree) (*sealedLanes, error) {
 	started := time.Now()
 	group, _ := p.Sandbox.Group(sandbox.Judge)
-	snapshot, err := seal.Snapshot(filepath.Join(p.Data, "seals"), sealed.Access{Group: group})
+	snapshot, err := seal.Snapshot(filepath.Join(p.work, "seals"), sealed.Access{Group: group})
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +177,16 @@ func (p *python) Run(ctx context.Context, repo Repository, seal *sealed.Tree, tr
 	lanes := merge(seal, results)
 	lanes.Millis = time.Since(started).Milliseconds()
 	return lanes, nil
+}
+
+// Park implements laneRunner.
+func (p *python) Park(ctx context.Context, repo Repository, parent string) error {
+	made, err := p.kit(ctx, repo.Python)
+	if err != nil {
+		return err
+	}
+	p.park(repo.ID, p.config(repo, made.kit, parent))
+	return nil
 }
 
 // config is what all candidates of a repository have in common.

@@ -119,6 +119,8 @@ type laneRunner interface {
 	// Identity says what runs the lanes, for keys of kept results.
 	Identity(ctx context.Context, repo Repository) (python, library, version string, err error)
 	Run(ctx context.Context, repo Repository, seal *sealed.Tree, tree Tree) (*sealedLanes, error)
+	// Park starts candidates ahead, on the directory that will hold the tree.
+	Park(ctx context.Context, repo Repository, parent string) error
 	Close()
 }
 
@@ -236,6 +238,22 @@ func (r *Runner) Close() error {
 		_ = os.RemoveAll(filepath.Dir(r.trees.root)) // only ours is in it
 	}
 	return r.unlock()
+}
+
+// Warm prepares what the first replay would wait for: the drivers of all
+// repositories, and candidates for the first of them.
+func (r *Runner) Warm(ctx context.Context) error {
+	for i := len(r.Repositories) - 1; i >= 0; i-- { // those parked last stay
+		repo := r.Repositories[i]
+		parent, err := r.trees.parent(repo.ID)
+		if err != nil {
+			return err
+		}
+		if err := r.lanes.Park(ctx, repo, parent); err != nil {
+			return fmt.Errorf("prepare repository %s: %w", repo.Name, err)
+		}
+	}
+	return nil
 }
 
 // tidy looks after the mirrors when there is little to do.
@@ -432,35 +450,33 @@ func (r *Runner) status(peer wire.Peer, w io.Writer) {
 	}
 }
 
-// AddMirror fills a repository's mirror from a bare repository on this host and
-// answers how many commits it offers as known.
-func (r *Runner) AddMirror(ctx context.Context, repo, path string, idLength int) (int, error) {
-	m, err := r.mirrors.at(ctx, repo, idLength)
+// FillMirror fills a repository's mirror from a repository on this host, beside
+// a daemon that may run. It answers how many commits are known as tips then.
+func FillMirror(ctx context.Context, data, repo, path string, idLength int) (int, error) {
+	gitPath, err := findGit()
 	if err != nil {
 		return 0, err
 	}
-	return m.add(ctx, path, filepath.Join(r.Data, "run", "gitconfig"))
+	if err := os.MkdirAll(filepath.Join(data, "run"), 0o711); err != nil {
+		return 0, fmt.Errorf("fill mirror: %w", err)
+	}
+	ms := &mirrors{git: gitPath, root: filepath.Join(data, "mirrors"), open: map[string]*mirror{}}
+	defer ms.close()
+	m, err := ms.at(ctx, repo, idLength)
+	if err != nil {
+		return 0, err
+	}
+	return m.add(ctx, path, filepath.Join(data, "run", "gitconfig"))
 }
 
-// Request makes the request of a replay by hand: what commit says is judged
-// against base, which may be empty.
-func (r *Runner) Request(ctx context.Context, repo Repository, ref, base, commit string) (replay.Request, error) {
-	m, err := r.mirrors.at(ctx, repo.ID, len(commit))
-	if err != nil {
-		return replay.Request{}, err
-	}
-	o, err := m.info(ctx, commit+"^{tree}")
-	if err != nil {
-		return replay.Request{}, err
-	}
-	if o[0].Missing() {
-		return replay.Request{}, fmt.Errorf("find commit %s: %w", commit, errLacking)
-	}
+// ByHand is the request of a replay by hand: the commit is judged from base,
+// which may be empty, and its own protected paths count.
+func ByHand(repo, ref, base, commit, tree string) replay.Request {
 	return replay.Request{
-		Push: "by hand", Repo: repo.ID, Ref: ref, Class: replay.Protected, SealRef: ref,
-		Old: base, Base: base, New: commit, Tree: o[0].ID, Authorised: commit,
+		Push: "by hand", Repo: repo, Ref: ref, Class: replay.Protected, SealRef: ref,
+		Old: base, Base: base, New: commit, Tree: tree, Authorised: commit,
 		Protected: []string{"freeze.json", "oracles/"}, Forbidden: []string{"sealed/"}, Pusher: "by hand",
-	}, nil
+	}
 }
 
 // memo remembers small answers about pairs of commits, which never change.

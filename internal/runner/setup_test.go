@@ -177,6 +177,8 @@ func (f *fakeLanes) Run(ctx context.Context, repo Repository, seal *sealed.Tree,
 	return green(), nil
 }
 
+func (f *fakeLanes) Park(context.Context, Repository, string) error { return nil }
+
 func (f *fakeLanes) Close() {}
 
 func green() *sealedLanes {
