@@ -147,7 +147,7 @@ func TestGitNamesAllThatMatches(t *testing.T) {
 	names := []string{"a", "b", "oracles", "x.toml", "[id]", "spec", "Oracles", "a b", "q\"\n", "\xff"}
 	rnd := rand.New(rand.NewPCG(3, 4))
 	matched := 0
-	for range 12 {
+	for range 4 {
 		git(randomTree(rnd, names), "fast-import", "--quiet", "--force")
 		all := bytes.Split(git("", "ls-tree", "-r", "-z", "--name-only", "main"), []byte{0})
 		for _, pattern := range []string{"oracles/", "a/b/", "*.toml", "**/oracles/", "a/**/b", "a/*/b", "**/*.toml", "[id]", "**/[id]/", "a/?", "spec/**", "a/**/x.toml/", "a*", "*/oracles", "a b/"} {
@@ -177,7 +177,7 @@ func TestGitNamesAllThatMatches(t *testing.T) {
 func randomTree(rnd *rand.Rand, names []string) string {
 	var stream strings.Builder
 	stream.WriteString("reset refs/heads/main\ncommit refs/heads/main\ncommitter A <a@x> 1700000000 +0000\ndata 0\n")
-	for range 40 {
+	for range 100 {
 		var comps []string
 		for range 1 + rnd.IntN(4) {
 			comps = append(comps, names[rnd.IntN(len(names))])
