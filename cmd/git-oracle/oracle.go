@@ -137,16 +137,31 @@ func (o *oracle) leads(ref, from, to string) bool {
 	return reached[to]
 }
 
-// stale are approvals that end where the plan ends and begin elsewhere: what
-// they began from is no longer the ref's state.
-func (o *oracle) stale(p plan) []approval.Token {
-	var out []approval.Token
+// stale are approvals of what the plan brings, or of a commit of it, that begin
+// elsewhere: what they began from is no longer the ref's state.
+func (o *oracle) stale(ctx context.Context, p plan) ([]approval.Token, error) {
+	var elsewhere []approval.Token
 	for _, token := range o.approvals {
-		if st := token.Statement; st.Ref == p.Ref && st.After == p.After && st.Before != p.Before {
-			out = append(out, token)
+		if st := token.Statement; st.Ref == p.Ref && st.Before != p.Before {
+			elsewhere = append(elsewhere, token)
 		}
 	}
-	return out
+	if len(elsewhere) == 0 {
+		return nil, nil
+	}
+	ends := map[string]bool{p.After: true}
+	commits, err := o.touching(ctx, p, maxSteps)
+	if err != nil {
+		return nil, err
+	}
+	for _, commit := range commits {
+		digest, err := o.state(ctx, commit)
+		if err != nil {
+			return nil, err
+		}
+		ends[digest] = true
+	}
+	return slices.DeleteFunc(elsewhere, func(t approval.Token) bool { return !ends[t.Statement.After] }), nil
 }
 
 // subject is the first line of a commit's message.

@@ -252,17 +252,31 @@ func (o *oracle) commitSteps(ctx context.Context, p plan) ([]step, error) {
 	if err != nil || !straight {
 		return nil, err
 	}
-	args := append([]string{"rev-list", "--reverse", "--topo-order", "--full-history", p.Tip + ".." + p.Rev, "--"}, o.gate.protected.Pathspecs()...)
-	out, err := o.line(ctx, args...)
+	commits, err := o.touching(ctx, p, maxSteps+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(commits) > maxSteps {
+		return nil, refused(fmt.Sprintf("more than %d commits of %s change the protected paths, and a chain has no more steps", maxSteps, short(p.Rev)),
+			"sign the whole change as one step: --squash")
+	}
+	return o.chain(ctx, p, commits)
+}
+
+// touching are the last commits that REV has, the tip has not, and that change
+// protected paths, oldest first.
+func (o *oracle) touching(ctx context.Context, p plan, most int) ([]string, error) {
+	args := []string{"rev-list", "--topo-order", "--full-history", fmt.Sprintf("--max-count=%d", most), p.Rev}
+	if p.Tip != "" {
+		args = append(args, "^"+p.Tip)
+	}
+	out, err := o.line(ctx, append(append(args, "--"), o.gate.protected.Pathspecs()...)...)
 	if err != nil {
 		return nil, undecided("list the commits of "+short(p.Rev), err)
 	}
 	commits := strings.Fields(out)
-	if len(commits) > maxSteps {
-		return nil, refused(fmt.Sprintf("%d commits of %s change the protected paths, and a chain has at most %d steps", len(commits), short(p.Rev), maxSteps),
-			"sign the whole change as one step: --squash")
-	}
-	return o.chain(ctx, p, commits)
+	slices.Reverse(commits)
+	return commits, nil
 }
 
 func (o *oracle) chain(ctx context.Context, p plan, commits []string) ([]step, error) {

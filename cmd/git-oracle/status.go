@@ -95,7 +95,11 @@ func (o *oracle) updateStatus(ctx context.Context, ref, commit string) (updateSt
 		u.Steps = append(u.Steps, stepStatus{s.Before, s.After, s.Commit, views(o.approving(ref, s))})
 	}
 	if !u.Approved {
-		u.Stale = views(o.stale(p))
+		stale, err := o.stale(ctx, p)
+		if err != nil {
+			return u, err
+		}
+		u.Stale = views(stale)
 	}
 	if len(p.Steps) > 0 {
 		u.Files, err = o.changes(ctx, p.trees[0], p.trees[1])
