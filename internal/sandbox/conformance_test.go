@@ -68,6 +68,7 @@ var behaviours = []behaviour{
 	}},
 	{"argument with a NUL's neighbours", Spec{Argv: []string{"/usr/bin/printf", "%s", "\x01\xff\n--"}}, prints("\x01\xff\n--")},
 	{"environment is what was given", Spec{Argv: []string{"/usr/bin/env"}, Env: []string{"A=b=c", "E="}}, prints("A=b=c\nE=\nPWD=/\n")},
+	{"environment larger than a pipe", Spec{Argv: shell("echo ${#A}"), Env: []string{"A=" + strings.Repeat("x", 100000)}}, prints("100000\n")},
 	{"working directory", Spec{Argv: shell("pwd"), Dir: "/tmp"}, prints("/tmp\n")},
 	{"standard input", Spec{Argv: []string{"/usr/bin/cat"}, Stdin: strings.NewReader("in")}, prints("in")},
 	{"standard input that nobody reads", Spec{Argv: shell("exit 0"), Stdin: bytes.NewReader(make([]byte, 1<<20))}, exits(0)},

@@ -21,6 +21,10 @@ import (
 // killed, before it is killed itself.
 const grace = 2 * time.Second
 
+// handOver is how long bubblewrap may take to read arguments that are larger
+// than a pipe.
+const handOver = 30 * time.Second
+
 // process is one running command: bubblewrap outside (the monitor), and inside
 // its first process, whose end is the end of everything in the pid namespace.
 type process struct {
@@ -265,7 +269,7 @@ func (p *process) watch(ctx context.Context, pl *plumbing, s Spec, l Limits) {
 	}
 	go p.readStatus(pl.statusRead)
 	for _, w := range pl.writes {
-		_ = w.to.SetWriteDeadline(time.Now().Add(grace))
+		_ = w.to.SetWriteDeadline(time.Now().Add(handOver))
 		_, _ = w.to.Write(w.data) // one that fails ends bubblewrap, and its report says so
 		_ = w.to.Close()
 	}
