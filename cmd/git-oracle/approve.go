@@ -184,6 +184,11 @@ func (o *oracle) show(ctx context.Context, w io.Writer, plans []plan, expires ti
 				return err
 			}
 		}
+		hopeless, err := o.hopeless(ctx, p)
+		if err != nil {
+			return err
+		}
+		printAll(w, "  note: ", hopeless)
 		if p.Before == p.After {
 			fmt.Fprintln(w, "  note: what these commits change, they take back")
 		}

@@ -41,8 +41,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "git oracle",
-		Short: "see, approve and check changes of the paths that a Sealgate gate protects",
+		Use:         "git-oracle",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "git oracle"},
+		Short:       "see, approve and check changes of the paths that a Sealgate gate protects",
 		Long: `git oracle works in any clone of a gated repository. What is protected, and
 where, it reads from refs/oracle/gate of the remote: that of the branch that is
 checked out, the only one, or origin; --remote names another.`,

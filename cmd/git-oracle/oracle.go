@@ -164,6 +164,31 @@ func (o *oracle) stale(ctx context.Context, p plan) ([]approval.Token, error) {
 	return slices.DeleteFunc(elsewhere, func(t approval.Token) bool { return !ends[t.Statement.After] }), nil
 }
 
+// hopeless are the entries that a plan brings and that no approval helps:
+// forbidden ones, and those that pass for a protected or forbidden path.
+func (o *oracle) hopeless(ctx context.Context, p plan) ([]string, error) {
+	before, err := o.scanner.View(ctx, p.trees[0]+"^{tree}")
+	if err != nil {
+		return nil, undecided("read the forbidden paths of "+short(p.trees[0]), err)
+	}
+	after, err := o.scanner.View(ctx, p.trees[1]+"^{tree}")
+	if err != nil {
+		return nil, undecided("read the forbidden paths of "+short(p.trees[1]), err)
+	}
+	out := []string{}
+	for _, e := range after.Forbidden {
+		if !slices.Contains(before.Forbidden, e) {
+			out = append(out, quoted(e.Path)+" is forbidden here, and no approval helps")
+		}
+	}
+	for _, e := range after.Aliases {
+		if !slices.Contains(before.Aliases, e) {
+			out = append(out, quoted(e.Path)+" passes for a protected or forbidden path, and no approval helps")
+		}
+	}
+	return out, nil
+}
+
 // subject is the first line of a commit's message.
 func (o *oracle) subject(ctx context.Context, commit string) (string, error) {
 	text, err := o.line(ctx, "-c", "i18n.logOutputEncoding=UTF-8", "show", "--no-patch", "--no-color", "--no-show-signature", "--no-notes", "--format=%s", "--end-of-options", commit)

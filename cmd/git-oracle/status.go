@@ -40,6 +40,7 @@ type updateStatus struct {
 	Steps    []stepStatus `json:"steps"`    // empty: nothing to approve
 	Approved bool         `json:"approved"` // every step is; true where there is none
 	Stale    []approved   `json:"stale"`
+	Hopeless []string     `json:"hopeless"` // what no approval helps
 }
 
 type stepStatus struct {
@@ -80,7 +81,7 @@ func (o *oracle) status(ctx context.Context, rev, commit string) (*status, error
 }
 
 func (o *oracle) updateStatus(ctx context.Context, ref, commit string) (updateStatus, error) {
-	u := updateStatus{Ref: ref, Tip: o.remote.refs[ref], Conflict: []string{}, Files: []change{}, Steps: []stepStatus{}, Stale: []approved{}}
+	u := updateStatus{Ref: ref, Tip: o.remote.refs[ref], Conflict: []string{}, Files: []change{}, Steps: []stepStatus{}, Stale: []approved{}, Hopeless: []string{}}
 	p, err := o.plan(ctx, ref, commit, planning{})
 	var clash *conflict
 	if errors.As(err, &clash) {
@@ -93,6 +94,9 @@ func (o *oracle) updateStatus(ctx context.Context, ref, commit string) (updateSt
 	u.Relation, u.Before, u.After, u.Approved = p.Relation, p.Before, p.After, o.approved(p)
 	for _, s := range p.Steps {
 		u.Steps = append(u.Steps, stepStatus{s.Before, s.After, s.Commit, views(o.approving(ref, s))})
+	}
+	if u.Hopeless, err = o.hopeless(ctx, p); err != nil {
+		return u, err
 	}
 	if !u.Approved {
 		stale, err := o.stale(ctx, p)
@@ -148,6 +152,7 @@ func (u updateStatus) print(w io.Writer, s *status) {
 		at = quoted(s.Remote) + " at " + short(u.Tip)
 	}
 	fmt.Fprintf(w, "%s (%s), %s:\n", quoted(u.Ref), at, p.coming())
+	printAll(w, "  ", u.Hopeless)
 	switch {
 	case len(u.Conflict) > 0:
 		fmt.Fprintf(w, "  conflict in %s: merge or rebase first\n", strings.Join(u.Conflict, ", "))

@@ -254,8 +254,12 @@ func (o *oracle) assumedSigners(ctx context.Context, dir string, update push.Upd
 		return approval.Signers{}, err
 	}
 	var lines strings.Builder
-	for i, key := range keys {
-		fmt.Fprintf(&lines, "key-%d@unknown %s", i+1, key)
+	for _, key := range keys {
+		public, err := approval.ParsePublicKey(key)
+		if err != nil {
+			return approval.Signers{}, err
+		}
+		fmt.Fprintf(&lines, "%s %s", ssh.FingerprintSHA256(public), key)
 	}
 	files := map[string]string{"maintainers": lines.String(), "revoked_keys": ""}
 	for name, text := range files {
