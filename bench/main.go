@@ -103,6 +103,7 @@ func (s *settings) prepare(ctx context.Context) error {
 		return err
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", s.bin+"/", "github.com/sealgate/sealgate/cmd/...")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the binaries: %w\n%s", err, out)
 	}

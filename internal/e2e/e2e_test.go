@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	build := exec.Command("go", "build", "-o", dir+"/", "github.com/sealgate/sealgate/cmd/...")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as installed: hookd drops capabilities on all its threads
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
 		os.Exit(1)
