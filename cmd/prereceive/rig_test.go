@@ -42,6 +42,7 @@ type host struct {
 	// protected and more are parts of gate.yaml; install writes it.
 	protected string
 	more      string
+	hookd     string
 	people    map[string]ssh.Signer
 	env       []string // further environment of pushes
 	said      string   // what the last push printed
@@ -97,8 +98,8 @@ func (h *host) install() {
 	h.file("maintainers", lines.String())
 	h.file("revoked_keys", "")
 	h.file("agents", "")
-	h.file("gate.yaml", fmt.Sprintf("version: 1\nstate: %[1]s/state\nrepositories:\n  - path: %[2]s\n    id: %[3]s\n    contact: the platform team\n    protected:\n%[4]s"+
-		"    maintainers: %[1]s/maintainers\n    revoked_keys: %[1]s/revoked_keys\n    agents: %[1]s/agents\n%[5]s", h.dir, h.server, repoID, h.protected, h.more))
+	h.file("gate.yaml", fmt.Sprintf("version: 1\nstate: %[1]s/state\n%[6]srepositories:\n  - path: %[2]s\n    id: %[3]s\n    contact: the platform team\n    protected:\n%[4]s"+
+		"    maintainers: %[1]s/maintainers\n    revoked_keys: %[1]s/revoked_keys\n    agents: %[1]s/agents\n%[5]s", h.dir, h.server, repoID, h.protected, h.more, h.hookd))
 	self, err := os.Executable()
 	h.check(err)
 	for hook, verb := range map[string]string{"pre-receive": "", "post-receive": "settle "} {
@@ -189,7 +190,14 @@ func (h *host) value(ref string) string {
 // push answers whether git says it went through; what was printed is in said.
 func (h *host) push(args ...string) bool {
 	h.t.Helper()
-	out, err := h.command(h.clone, append([]string{"push", "origin"}, args...)...).CombinedOutput()
+	all := []string{"push", "origin"}
+	for _, arg := range args {
+		if src, dst := halves(arg); src != "" && args[0] != "--delete" {
+			arg = arg[:len(arg)-len(strings.TrimPrefix(arg, "+"))] + src + ":" + dst
+		}
+		all = append(all, arg)
+	}
+	out, err := h.command(h.clone, all...).CombinedOutput()
 	h.said = string(out)
 	return err == nil
 }
@@ -234,7 +242,7 @@ func halves(spec string) (src, dst string) {
 		return "", ""
 	}
 	if !ok {
-		dst = src
+		dst = strings.TrimSuffix(src, "~1")
 	}
 	if !strings.HasPrefix(dst, "refs/") {
 		dst = "refs/heads/" + dst
@@ -296,6 +304,32 @@ func (h *host) publish(tok approval.Token) string {
 	h.file("token", tok.Raw+"\n")
 	blob := h.git("hash-object", "-w", filepath.Join(h.dir, "token"))
 	return blob + ":refs/oracle/approvals/" + tok.Hash
+}
+
+// sealed binds a seal to the repository, with a hookd that is never asked.
+func (h *host) sealed() {
+	h.t.Helper()
+	h.hookd = fmt.Sprintf("hookd:\n  address: unix:%[1]s/none.sock\n  host_key: %[2]s  client_key: %[1]s/none\n",
+		h.dir, ssh.MarshalAuthorizedKey(h.people["alice"].PublicKey()))
+	h.more = "    seal: true\n    replay: false\n"
+	h.install()
+}
+
+// record is what the state directory has of a ref.
+func (h *host) record(ref string) *state.Record {
+	h.t.Helper()
+	s, err := state.Open(filepath.Join(h.dir, "state", repoID), time.Now())
+	h.check(err)
+	r, err := s.Load(ref)
+	h.check(err)
+	return r
+}
+
+// verb runs a verb of the program and answers its exit code and output.
+func (h *host) verb(args ...string) (int, string) {
+	var out bytes.Buffer
+	code := run(context.Background(), args, []string{"PATH=" + os.Getenv("PATH")}, strings.NewReader(""), &out, &out)
+	return code, out.String()
 }
 
 // approve publishes an approval of the step from one commit's state to another's.

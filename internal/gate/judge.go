@@ -23,7 +23,7 @@ func (j *judgement) judge(ctx context.Context, updates []push.Update) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	started := make(chan error, 1)
-	go func() { started <- j.Repo.Start(context.WithoutCancel(ctx)) }()
+	go func() { started <- j.Repo.Start() }()
 	err := j.prepare(ctx, updates)
 	if serr := <-started; err == nil {
 		err = serr

@@ -50,18 +50,19 @@ type batch struct {
 }
 
 // Start starts the cat-file child ahead of the first request.
-func (r *Repo) Start(ctx context.Context) error {
+func (r *Repo) Start() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, err := r.start(ctx)
+	_, err := r.start()
 	return err
 }
 
-func (r *Repo) start(ctx context.Context) (*batch, error) {
+// start: the child lives until Close, longer than any request's context.
+func (r *Repo) start() (*batch, error) {
 	if r.batch != nil {
 		return r.batch, r.batch.err
 	}
-	child, err := proc.Start(ctx, r.spec(nil, "cat-file", "--batch-command", "--buffer"))
+	child, err := proc.Start(context.Background(), r.spec(nil, "cat-file", "--batch-command", "--buffer"))
 	if err != nil {
 		return nil, err
 	}
@@ -174,10 +175,15 @@ func (r *Repo) request(ctx context.Context, verb string, names []string, each fu
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b, err := r.start(ctx)
+	b, err := r.start()
 	if err != nil {
 		return err
 	}
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("read object %q: %w", names[0], err)
+	}
+	// The end of the request ends the child: its answers would be out of step.
+	defer context.AfterFunc(ctx, b.child.Kill)()
 	for lo := 0; lo < len(names); lo += window {
 		if err := b.round(verb, names, lo, min(lo+window, len(names)), each); err != nil {
 			return err

@@ -128,6 +128,7 @@ var neutral = []string{
 	"-c", "core.fsmonitor=false",
 	"-c", "core.warnAmbiguousRefs=false",
 	"-c", "core.logAllRefUpdates=false",
+	"-c", "advice.graftFileDeprecated=false",
 }
 
 // spec is a git child with its settings and arguments.

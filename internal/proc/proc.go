@@ -129,6 +129,9 @@ func (p *Process) Wait() (int, error) {
 	return ended(p.ctx, p.spec, p.cmd.Wait())
 }
 
+// Kill kills the helper; the caller still has to Wait or Stop.
+func (p *Process) Kill() { p.cancel() }
+
 // Stop kills the helper and waits for its end.
 func (p *Process) Stop() {
 	p.cancel()
