@@ -172,8 +172,7 @@ func (m *mirror) reader(ctx context.Context) (*gitrepo.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The child outlives the request that happens to start it.
-	if err := repo.Start(context.WithoutCancel(ctx)); err != nil {
+	if err := repo.Start(); err != nil {
 		return nil, err
 	}
 	m.repo = repo

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/sealgate/sealgate/internal/candidate/candidatetest"
 	"github.com/sealgate/sealgate/internal/packet"
 	"github.com/sealgate/sealgate/internal/packetstore"
 	"github.com/sealgate/sealgate/internal/replay"
@@ -146,18 +147,13 @@ func must(t testing.TB, err error) {
 
 // openSandbox is no sandbox at all, and says otherwise, so that tests run
 // anywhere. hookd has none such.
-type openSandbox struct{ *sandbox.Sandbox }
+type openSandbox struct{ candidatetest.Plain }
 
-func (openSandbox) Sealed() bool { return true }
-func (openSandbox) Tier() string { return "test" }
-
-func noSandbox(t testing.TB) Sandbox {
-	t.Helper()
-	sb, err := sandbox.Open(context.Background(), sandbox.Config{Development: true})
-	must(t, err)
-	t.Cleanup(sb.Close)
-	return openSandbox{sb}
-}
+func (openSandbox) Group(sandbox.Role) (int, bool)       { return 0, false }
+func (openSandbox) ShareWith(sandbox.Role, string) error { return nil }
+func (openSandbox) Sealed() bool                         { return true }
+func (openSandbox) SingleUID() bool                      { return true }
+func (openSandbox) Tier() string                         { return "test" }
 
 // fakeLanes answers without running anything.
 type fakeLanes struct {
@@ -228,7 +224,7 @@ func (b *bench) open(t testing.TB, data string, change func(*Config)) {
 	var err error
 	b.store, err = packetstore.Open(filepath.Join(data, "packets"))
 	must(t, err)
-	c := Config{Data: data, Sandbox: noSandbox(t), Store: b.store, Version: "test", Log: zerolog.New(b.log),
+	c := Config{Data: data, Sandbox: openSandbox{}, Store: b.store, Version: "test", Log: zerolog.New(b.log),
 		Limits: Limits{Call: 5 * time.Second, Property: 20 * time.Second, Lane: 30 * time.Second, Replay: time.Minute, Memory: 512 << 20, Tmp: 64 << 20, Processes: 64}}
 	for _, id := range []string{shop, other} {
 		c.Repositories = append(c.Repositories, Repository{ID: id, Name: id[:4], SealFor: func(string) string { return b.seal },

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/sealgate/sealgate/internal/replay"
 )
 
 func testMirrors(t testing.TB) *mirrors {
@@ -499,5 +497,3 @@ func TestKeptResultsAreBelievedOnlyWhole(t *testing.T) {
 		t.Error("honest twin: not believed")
 	}
 }
-
-var _ = replay.Version
