@@ -16,7 +16,7 @@ source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 usage() {
 	cat <<'TXT'
 Usage:
-  scripts/install.sh --demo [--dir DIR] [--keep]
+  scripts/install.sh --demo [--dir DIR] [--keep] [--programs DIR]
       Show everything with real pushes below one new directory. No root needed.
 
   scripts/install.sh --repo PATH... [options]
@@ -42,9 +42,19 @@ Options:
   --hookd-user USER            who runs hookd           (sealgate; made when missing)
   --no-service                 do not set up hookd as a service
   --start                      without systemd: start hookd now, in the background
+  --programs DIR               take the built programs from DIR (else: go build)
   --install-packages           install what is missing (apt-get)
   --dry-run                    print each step and change nothing
 TXT
+}
+
+# programs_in DIR prints the absolute path of a directory with our programs.
+programs_in() {
+	local program
+	for program in prereceive hookd git-oracle; do
+		[[ -x $1/$program ]] || die "there is no program $1/$program" "go build -o DIR/ ./cmd/..."
+	done
+	(cd "$1" && pwd -P)
 }
 
 main() {
@@ -75,7 +85,7 @@ main() {
 				shift
 			done
 			;;
-		--dir | --mode | --contact | --maintainer | --prefix | --etc | --var | --git-user | --hookd-user | --gitea)
+		--dir | --mode | --contact | --maintainer | --programs | --prefix | --etc | --var | --git-user | --hookd-user | --gitea)
 			[[ $# -ge 2 && -n $2 ]] || usage_error "$1 needs a value"
 			case $1 in
 			--dir) dir=$2 ;;
@@ -88,6 +98,7 @@ main() {
 			--git-user) opt_git_user=$2 ;;
 			--hookd-user) opt_hookd_user=$2 ;;
 			--gitea) opt_gitea=$2 ;;
+			--programs) opt_programs=$2 ;;
 			esac
 			shift
 			;;
@@ -95,6 +106,7 @@ main() {
 		esac
 		shift
 	done
+	if [[ -n $opt_programs ]]; then opt_programs=$(programs_in "$opt_programs"); fi
 	if [[ -z $action && (${#opt_repos[@]} -gt 0 || -n $opt_gitea) ]]; then action=install; fi
 	case $action in
 	demo)

@@ -56,6 +56,11 @@ main() {
 		section "go test, as an ordinary user" test_as_user
 	fi
 	local script
+	programs=$(mktemp -d "${TMPDIR:-/tmp}/sealgate-programs.XXXXXX")
+	trap 'rm -rf "$programs"' EXIT
+	chmod 0755 "$programs"
+	section "go build" build_binaries "$source_dir" "$programs"
+	export SEALGATE_TEST_PROGRAMS=$programs
 	for script in scripts/test/*.sh; do
 		section "$script" bash "$script"
 	done

@@ -11,7 +11,7 @@ demo_main() {
 	demo_rows=()
 	demo_started=$SECONDS
 	unset_git_environment
-	need_go "$install"
+	[[ -n $opt_programs ]] || need_go "$install"
 	need_programs "$install" git bwrap python3 ssh-keygen setpriv
 	demo_python=$(system_python) || die "every python3 here is closed to other accounts" "install the package python3 (run this again with --install-packages)"
 	demo_accounts
@@ -131,6 +131,11 @@ in_clone() {
 developer() { in_clone developer "$@"; }
 maintainer() { in_clone maintainer "$@"; }
 
+# on_git_host COMMAND… runs an administration command as the server's account.
+on_git_host() {
+	(cd "$demo_dir/git-host" && exec "${as_people[@]}" env -i PATH="$demo_dir/bin:$PATH" HOME="$demo_dir/home/server" LC_ALL=C.UTF-8 "$@")
+}
+
 # on_replay_host COMMAND… runs an administration command as hookd's user.
 on_replay_host() {
 	(cd "$demo_dir/replay-host" && exec "${as_hookd[@]}" env -i PATH="$demo_dir/bin:$PATH" HOME="$demo_dir/replay-host" LC_ALL=C.UTF-8 "$@")
@@ -194,6 +199,10 @@ said_nothing_sealed() {
 demo_build() {
 	local started=$SECONDS
 	mkdir -p "$demo_dir/bin"
+	if [[ -n $opt_programs ]]; then
+		cp "$opt_programs"/{prereceive,hookd,git-oracle} "$demo_dir/bin/"
+		return
+	fi
 	build_binaries "$source_dir" "$demo_dir/bin"
 	note "prereceive, hookd and git-oracle are built ($((SECONDS - started)) s)"
 }
@@ -250,6 +259,7 @@ demo_server() {
 	value=$(gate_blob "$demo_id" "the demo's maintainer" '"refs/heads/main"' '"sealed/"' | git_on_server hash-object -w --stdin)
 	git_on_server update-ref refs/oracle/gate "$value"
 	demo_own
+	quiet on_git_host prereceive adopt --config "$server/gate.yaml" --repo "$demo_id" refs/heads/main
 	note "the Git server has parcel.git with the gate's hook; two people have cloned it"
 }
 

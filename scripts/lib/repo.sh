@@ -22,11 +22,13 @@ repo_defaults() {
 	opt_etc=/etc/sealgate
 	opt_var=/var/lib/sealgate
 	opt_git_user=""
+	opt_programs=""
 	opt_hookd_user=sealgate
 	opt_service=yes
 	opt_start=no
 	opt_dry_run=no
 	changes=0
+	new_ids=()
 }
 
 # --- steps ---------------------------------------------------------------
@@ -345,6 +347,7 @@ repo_install() {
 	check_options
 	need_install_programs "$install"
 	find_targets
+	read_maintainers
 	[[ $opt_dry_run == no ]] || echo "dry run: nothing is changed"
 	install_programs
 	install_users
@@ -353,6 +356,7 @@ repo_install() {
 		install_repository "${target_paths[index]}" "${target_kinds[index]}"
 	done
 	check_configuration
+	begin_records
 	install_service
 	for index in "${!target_paths[@]}"; do
 		switch_on "${target_paths[index]}" "${target_kinds[index]}"
@@ -365,19 +369,22 @@ need_install_programs() {
 	if is_root; then programs+=(setpriv useradd); fi
 	[[ $opt_seal == no ]] || programs+=(bwrap python3)
 	need_programs "$1" "${programs[@]}"
-	need_go "$1"
+	[[ -n $opt_programs ]] || need_go "$1"
 	[[ $opt_seal == no ]] || sandbox_python=$(system_python) ||
 		die "every python3 here is closed to other accounts" "install the package python3"
 }
 
 install_programs() {
 	local program
-	built=$(mktemp -d)
-	trap 'rm -rf "$built"' EXIT
-	if [[ $opt_dry_run == no ]]; then build_binaries "$source_dir" "$built"; fi
+	built=$opt_programs
+	if [[ -z $built ]]; then
+		built=$(mktemp -d)
+		trap 'rm -rf "$built"' EXIT
+		[[ $opt_dry_run == yes ]] || build_binaries "$source_dir" "$built"
+	fi
 	ensure_dir "$opt_prefix" 0755 "$(root_user)"
 	for program in prereceive hookd git-oracle; do
-		[[ $opt_dry_run == no ]] || { [[ -x $opt_prefix/$program ]] || step "build and install $opt_prefix/$program" :; continue; }
+		[[ -n $opt_programs || $opt_dry_run == no ]] || { [[ -x $opt_prefix/$program ]] || step "build and install $opt_prefix/$program" :; continue; }
 		cmp -s "$built/$program" "$opt_prefix/$program" ||
 			step "install $opt_prefix/$program" install_program "$program"
 	done
@@ -442,6 +449,7 @@ install_repository() {
 	fi
 	if [[ -z $block ]]; then
 		block=$(new_entry "$path" "$id" "$name")
+		new_ids+=("$id")
 		content=$(if [[ -f $gate_file ]]; then cat "$gate_file"; else gate_header; fi)
 		ensure_file "$gate_file" 0644 "$(root_user)" "$content"$'\n'"$block"
 		[[ $opt_dry_run == no ]] || indent '    ' <<<"$block"
@@ -479,19 +487,29 @@ free_name() {
 	echo "$name-$number"
 }
 
-install_people() {
-	local name=$1 dir=$opt_etc/$1 pair person file kept=""
-	ensure_dir "$dir" 0755 "$(root_user)"
-	[[ ! -f $dir/maintainers ]] || kept=$(cat "$dir/maintainers")$'\n'
+# read_maintainers turns --maintainer into lines of allowed_signers, before
+# anything is changed.
+read_maintainers() {
+	local pair person file
+	signers=()
 	for pair in "${opt_maintainers[@]}"; do
 		person=${pair%%=*}
 		file=${pair#*=}
 		[[ $pair == *=* && -n $person ]] || usage_error "--maintainer takes NAME=KEYFILE, not $pair"
 		[[ -r $file ]] || die "read the maintainer's key $file"
-		[[ $(head -c 20 "$file") != *PRIVATE* && $(head -c 10 "$file") != -----* ]] ||
-			die "$file is not a public key" "name the .pub file beside it"
-		pair=$(signers_line "$person" "$(public_key "$file")")
-		[[ $kept == *"$pair"* ]] || kept+=$pair$'\n'
+		if [[ $(head -n 1 "$file") == -----* ]] || ! ssh-keygen -l -f "$file" >/dev/null 2>&1; then
+			die "$file is not a public key" "name the .pub file"
+		fi
+		signers+=("$(signers_line "$person" "$(public_key "$file")")")
+	done
+}
+
+install_people() {
+	local name=$1 dir=$opt_etc/$1 file line kept=""
+	ensure_dir "$dir" 0755 "$(root_user)"
+	[[ ! -f $dir/maintainers ]] || kept=$(cat "$dir/maintainers")$'\n'
+	for line in "${signers[@]}"; do
+		[[ $kept == *"$line"* ]] || kept+=$line$'\n'
 	done
 	ensure_file "$dir/maintainers" 0644 "$(root_user)" "${kept%$'\n'}"
 	for file in revoked_keys agents; do
@@ -566,6 +584,29 @@ check_configuration() {
 	}
 }
 
+# begin_records begins the record of every ref that came under the gate now: an
+# approval counts only when it was issued after that.
+begin_records() {
+	local path block id ref
+	[[ $opt_dry_run == no ]] || return 0
+	for path in "${target_paths[@]}"; do
+		block=$(entry "$path")
+		id=$(field "$block" id)
+		[[ " ${new_ids[*]} " == *" $id "* ]] || continue
+		while IFS= read -r ref; do
+			ref=$(yaml_plain "$ref")
+			[[ $(baseline "$path" "$ref") != none ]] || continue
+			step "begin the record of $ref" adopt "$path" "$id" "$ref"
+		done < <(sed -nE 's/^ +- ref: //p' <<<"$block")
+	done
+}
+
+adopt() {
+	local out
+	out=$(as_user "$(hook_user "$1")" "$opt_prefix/prereceive" adopt --config "$gate_file" --repo "$2" "$3" 2>&1) ||
+		die "prereceive adopt $3: $out"
+}
+
 # --- the service ---------------------------------------------------------
 
 unit() {
@@ -592,7 +633,6 @@ unit() {
 		ProtectHome=read-only
 		PrivateTmp=yes
 		ProtectClock=yes
-		ProtectHostname=no
 		LockPersonality=yes
 		RestrictRealtime=yes
 		RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK

@@ -21,6 +21,17 @@ trap 'rm -rf "$scratch"' EXIT
 
 test_failures=0
 
+# built_programs prints a directory with the programs: the one that test.sh has
+# made for all scripts, or one of this script's own.
+built_programs() {
+	if [[ -z ${SEALGATE_TEST_PROGRAMS:-} ]]; then
+		SEALGATE_TEST_PROGRAMS=$scratch/programs
+		mkdir "$SEALGATE_TEST_PROGRAMS"
+		build_binaries "$source_dir" "$SEALGATE_TEST_PROGRAMS"
+	fi
+	printf '%s' "$SEALGATE_TEST_PROGRAMS"
+}
+
 fail() {
 	test_failures=$((test_failures + 1))
 	printf 'FAIL: %s\n' "$*"
@@ -35,7 +46,7 @@ check() {
 	if "$@"; then pass "$what"; else fail "$what"; fi
 }
 
-same() { [[ $1 == "$2" ]] || { printf '  %q\n  %q\n' "$1" "$2"; return 1; }; }
+same() { [[ $1 == "$2" ]] || { diff <(printf '%s\n' "$1") <(printf '%s\n' "$2") | head -n 20; return 1; }; }
 contains() { [[ $1 == *"$2"* ]] || { printf '  not in: %s\n%s\n' "$2" "$1"; return 1; }; }
 lacks() { [[ $1 != *"$2"* ]] || { printf '  is in: %s\n%s\n' "$2" "$1"; return 1; }; }
 

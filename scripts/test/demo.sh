@@ -18,18 +18,17 @@ check "a directory that is in use is left alone" contains "$status $answer" "is 
 
 if is_root; then
 	uid=$(free_uids 1 64400)
+	programs=$(built_programs)
 	mkdir "$scratch/tree" "$scratch/home"
 	(cd "$source_dir" && git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --create --ignore-failed-read 2>/dev/null) |
 		tar -x -C "$scratch/tree"
-	GOFLAGS='' GOMODCACHE=$scratch/mod GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" go -C "$source_dir" mod download
-	chmod -R go+rX "$scratch/mod" "$scratch/tree"
+	chmod -R go+rX "$scratch/tree" "$programs"
 	chown "$uid:$uid" "$scratch/home"
 	status=0
-	answer=$(cd / && as_uid "$uid" env -i PATH="$PATH" HOME="$scratch/home" TMPDIR=/tmp GOMODCACHE="$scratch/mod" GOPROXY=off GOFLAGS=-buildvcs=false \
-		"$scratch/tree/scripts/install.sh" --demo --dir "$scratch/home/a demo" 2>&1) || status=$?
+	answer=$(cd / && as_uid "$uid" env -i PATH="$PATH" HOME="$scratch/home" TMPDIR=/tmp \
+		"$scratch/tree/scripts/install.sh" --demo --programs "$programs" --dir "$scratch/home/a demo" 2>&1) || status=$?
 	check "the demo ends well, as an ordinary user" same "$status" 0
 	[[ $status == 0 ]] || printf '%s\n' "$answer"
-	chmod -R u+w "$scratch/mod"
 fi
 
 finish

@@ -9,6 +9,7 @@ shop="$scratch/srv/shop.git"
 tool="$scratch/srv/tool.git"
 etc="$scratch/etc"
 var="$scratch/var"
+programs=$(built_programs)
 as_git=()
 users=()
 if is_root; then
@@ -27,7 +28,7 @@ as_git() { "${as_git[@]}" env HOME="$scratch/home" "$@"; }
 
 install() {
 	status=0
-	answer=$("$source_dir/scripts/install.sh" --prefix "$scratch/lib" --etc "$etc" --var "$var" "${users[@]}" "$@" 2>&1) || status=$?
+	answer=$("$source_dir/scripts/install.sh" --programs "$programs" --prefix "$scratch/lib" --etc "$etc" --var "$var" "${users[@]}" "$@" 2>&1) || status=$?
 }
 
 mkdir -p "$scratch/srv" "$scratch/home" "$scratch/clone" "$scratch/tmp"
@@ -43,7 +44,7 @@ as_git cp "$scratch/earlier" "$shop/hooks/pre-receive"
 as_git chmod 0750 "$shop/hooks/pre-receive"
 ssh-keygen -q -t ed25519 -N '' -f "$scratch/key"
 
-everything() { find "$scratch/srv" "$etc" "$var" "$scratch/lib" -printf '%p %m %U %s %T@\n' 2>/dev/null | sort; }
+everything() { (find "$scratch/srv" "$etc" "$var" "$scratch/lib" -printf '%p %m %U %s %T@\n' 2>/dev/null || true) | sort; }
 
 before=$(everything)
 install --dry-run --repo "$shop" --maintainer "maria=$scratch/key.pub"

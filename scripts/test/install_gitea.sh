@@ -8,6 +8,7 @@
 
 root="$scratch/gitea-repositories"
 repo="$root/acme/shop.git"
+programs=$(built_programs)
 as_git=()
 users=()
 if is_root; then
@@ -19,7 +20,7 @@ as_git() { "${as_git[@]}" env HOME="$scratch/home" "$@"; }
 
 install() {
 	status=0
-	answer=$("$source_dir/scripts/install.sh" --prefix "$scratch/lib" --etc "$scratch/etc" --var "$scratch/var" "${users[@]}" "$@" 2>&1) || status=$?
+	answer=$("$source_dir/scripts/install.sh" --programs "$programs" --prefix "$scratch/lib" --etc "$scratch/etc" --var "$scratch/var" "${users[@]}" "$@" 2>&1) || status=$?
 }
 
 mkdir -p "$root/acme" "$scratch/home" "$scratch/clone" "$scratch/web"
