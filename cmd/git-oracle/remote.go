@@ -69,15 +69,28 @@ func (c *clone) askRemote(ctx context.Context, name string) (*remote, error) {
 	if err != nil {
 		return nil, undecided(fmt.Sprintf("list the refs of %s", quoted(name)), err)
 	}
-	r := &remote{name: name, refs: map[string]string{}}
-	for line := range strings.Lines(string(out)) {
+	refs, err := parseRefs(string(out))
+	if err != nil {
+		return nil, undecided(fmt.Sprintf("list the refs of %s", quoted(name)), err)
+	}
+	return &remote{name: name, refs: refs}, nil
+}
+
+// parseRefs reads git-ls-remote(1). HEAD, peeled tags and names that git itself
+// would not accept are left out: names go back to git as refspecs, and a remote
+// that lists "refs/x:refs/heads/main" must not write a branch here.
+func parseRefs(out string) (map[string]string, error) {
+	refs := map[string]string{}
+	for line := range strings.Lines(out) {
 		id, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		if !ok || !hexID(id) {
-			return nil, undecided(fmt.Sprintf("list the refs of %s: a line makes no sense: %q", quoted(name), line), nil)
+			return nil, fmt.Errorf("a line makes no sense: %q", line)
 		}
-		r.refs[ref] = id
+		if policy.ValidRef(ref) {
+			refs[ref] = id
+		}
 	}
-	return r, nil
+	return refs, nil
 }
 
 func hexID(id string) bool {
