@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -233,18 +232,6 @@ func cmdBytes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-var buildHook = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "prereceive")
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "prereceive")
-	if out, err := exec.Command("go", "build", "-o", file, "github.com/sealgate/sealgate/cmd/prereceive").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build prereceive: %w: %s", err, out)
-	}
-	return file, nil
-})
-
 // cmdHook puts the real hook on a bare repository whose refs/heads/main is the
 // baseline, with one maintainer's key, and begins its records an hour ago: hook
 // DIR KEY.pub.
@@ -252,10 +239,12 @@ func cmdHook(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: hook DIR KEY.pub")
 	}
-	binary, err := buildHook()
-	ts.Check(err)
 	server, dir := ts.MkAbs(args[0]), ts.MkAbs("host")
 	ts.Check(os.MkdirAll(dir, 0o700))
+	binary := filepath.Join(dir, "prereceive")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/sealgate/sealgate/cmd/prereceive").CombinedOutput(); err != nil {
+		ts.Fatalf("build prereceive: %v\n%s", err, out)
+	}
 	write := func(name, text string, mode os.FileMode) {
 		ts.Check(os.WriteFile(name, []byte(text), mode))
 	}
