@@ -131,7 +131,7 @@ func (a *app) serve(ctx context.Context, file string, readyFD int) error {
 		return err
 	}
 	// Slots read what they may by their group; nobody else reads anything.
-	syscall.Umask(0o027)
+	syscall.Umask(0o022)
 	d := &daemon{config: h, app: a, log: zerolog.New(a.stderr).With().Timestamp().Logger()}
 	if err := d.open(ctx); err != nil {
 		return err
@@ -389,6 +389,17 @@ func openSandbox(ctx context.Context, h config.Hookd, singleUID bool, log func(s
 	c := sandbox.Config{UIDs: sandbox.UIDs{First: h.Sandbox.First, Count: h.Sandbox.Count}, Development: h.Sandbox.Development, Log: log}
 	if singleUID {
 		c.UIDs = sandbox.UIDs{}
+	}
+	// Below data, not in TMPDIR: that may belong to somebody else, or be closed to
+	// the slots' users.
+	c.Scratch = filepath.Join(h.Data, "scratch")
+	for _, dir := range []string{h.Data, c.Scratch} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return nil, fmt.Errorf("make the sandbox's scratch directory: %w", err)
+		}
+		if err := os.Chmod(dir, 0o711); err != nil {
+			return nil, fmt.Errorf("open the sandbox's scratch directory to the slots: %w", err)
+		}
 	}
 	return sandbox.Open(ctx, c)
 }

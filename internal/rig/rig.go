@@ -13,16 +13,25 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // FreeUID is the user that hookd runs as when the caller is root: it needs no
-// account. FirstSlot begins the range of the sandboxes' uids.
-const (
-	FreeUID   = 64_210
-	FirstSlot = 1_879_048_192
-)
+// account.
+const FreeUID = 64_210
+
+// slots is how many uids each hookd gets for its sandboxes.
+const slots = 64
+
+var started atomic.Uint32
+
+// firstSlot begins a range of uids that no other hookd has: neither another of
+// this process nor one of a test beside it.
+func firstSlot() int {
+	return 1_900_000_000 + os.Getpid()%60_000*4096 + int(started.Add(1))%64*slots
+}
 
 // Rig is one layout. Make it with New.
 type Rig struct {
@@ -142,6 +151,7 @@ type Daemon struct {
 	Own                        bool // sandboxes have uids of their own
 	logFile                    string
 	cmd                        *exec.Cmd
+	ended                      chan struct{} // closed when cmd has ended
 }
 
 // Hookd lays out a sealed tree and a hookd's configuration, locks the tree,
@@ -153,7 +163,7 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 		Config: filepath.Join(dir, "hookd.yaml"), Sealed: filepath.Join(dir, "sealed"), Socket: filepath.Join(dir, "run", "hookd.sock"),
 		ClientKey: filepath.Join(r.Dir, name+"-client"), logFile: filepath.Join(r.Dir, name+".log"),
 	}
-	for _, sub := range []string{"data", "sealed/properties", "sealed/fixtures", "run"} {
+	for _, sub := range []string{"sealed/properties", "sealed/fixtures", "run"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, err
 		}
@@ -175,7 +185,7 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 	fmt.Fprintf(&y, "version: 1\ndata: %[1]s/data\nlisten: [\"unix:%[2]s\"]\nhost_key: %[1]s/host\n", dir, d.Socket)
 	fmt.Fprintf(&y, "clients:\n  - {key: \"%s\", role: gate, repositories: [%s]}\n", client, d.Repo)
 	if d.Own {
-		fmt.Fprintf(&y, "sandbox:\n  uids: {first: %d, count: 64}\n", FirstSlot)
+		fmt.Fprintf(&y, "sandbox:\n  uids: {first: %d, count: %d}\n", firstSlot(), slots)
 	}
 	fmt.Fprintf(&y, "workers: 2\n%srepositories:\n  - id: %s\n    name: shop\n    seal: %s\n    python: /usr/bin/python3\n", more, d.Repo, d.Sealed)
 	if err := os.WriteFile(d.Config, []byte(y.String()), 0o600); err != nil {
@@ -247,16 +257,25 @@ func (d *Daemon) Start() error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	d.cmd = cmd
-	for range 300 {
+	d.cmd, d.ended = cmd, make(chan struct{})
+	go func(ended chan<- struct{}) {
+		cmd.Wait()
+		close(ended)
+	}(d.ended)
+	for range 600 {
 		if c, err := net.Dial("unix", d.Socket); err == nil {
 			c.Close()
 			return nil
 		}
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-d.ended:
+			d.cmd = nil
+			return fmt.Errorf("hookd ended:\n%s", d.Log())
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
 	d.Stop()
-	return fmt.Errorf("hookd does not listen after 15 s:\n%s", d.Log())
+	return fmt.Errorf("hookd does not listen after 30 s:\n%s", d.Log())
 }
 
 // Stop asks hookd to end and waits for it. Log may be read afterwards.
@@ -270,7 +289,7 @@ func (d *Daemon) end(sig syscall.Signal) {
 		return
 	}
 	d.cmd.Process.Signal(sig)
-	d.cmd.Wait()
+	<-d.ended
 	d.cmd = nil
 }
 
