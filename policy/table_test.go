@@ -284,7 +284,7 @@ func TestParseRefusesWhatWeakens(t *testing.T) {
 		data []byte
 		want string // in the error
 	}{
-		"removed row":        {edit(t, "  - id: property-false\n    lane: properties\n    when: [property-false]\n    outcome: block\n    says: a sealed check failed\n", ""), `"property-false" is missing`},
+		"removed row":        {edit(t, "  - id: property-false\n    lane: properties\n    when: [property-false]\n    outcome: block\n    says: a sealed check refused this change\n", ""), `"property-false" is missing`},
 		"renamed row":        {edit(t, "id: property-false", "id: property-fine"), `"property-false" is missing`},
 		"lowered to inspect": {edit(t, "outcome: block", "outcome: inspect"), "lets more through"},
 		"lowered to pass":    {edit(t, "outcome: block", "outcome: eligible"), "lets more through"},

@@ -141,6 +141,9 @@ func (b block) headline() string {
 	if b.ref == "" {
 		return b.sentence
 	}
+	if b.kind == kindNote && strings.HasPrefix(b.sentence, "passed") {
+		return Quote(b.ref) + " " + b.sentence
+	}
 	return Quote(b.ref) + ": " + b.sentence
 }
 

@@ -17,8 +17,8 @@ var rowHints = map[string]string{
 	"property-not-run":     keepAndAsk,
 	"freeze-unpaid":        "a maintainer renews or removes the freeze, then push again",
 	"oracles-unapproved":   "a maintainer runs:  git oracle approve REV",
-	"invariant-failed":     "run:  git oracle run  to see it, or ask",
-	"invariant-not-run":    "run:  git oracle run  to see it, or ask",
+	"invariant-failed":     "the invariants are in oracles/: run them against your change",
+	"invariant-not-run":    "the invariants are in oracles/: run them against your change",
 	"environment-coupling": "look for time zone, locale, paths, hash order or leftover files",
 	"report-disagrees":     "look for time zone, locale, paths, hash order or leftover files",
 	"public-red":           "mend the tests that failed, then push again",
@@ -56,7 +56,7 @@ func verdictWords(v RefVerdict) block {
 	case replay.Inspect:
 		b.sentence = "a person must look: " + sentenceOf(v.Verdict.Rows, "not everything is clear") + b.inBrackets()
 		b.rows = rowLines(v.Verdict.Rows)
-		b.hints = append(hintsOf(v.Verdict.Rows), "a maintainer may release it:  git oracle accept "+or(b.decision, "DECISION"))
+		b.hints = append(hintsOf(v.Verdict.Rows), "keep the work on a topic branch until a maintainer has looked at it")
 	case replay.Undecided:
 		b.sentence, b.hints = causeWords(v)
 		b.sentence = notJudged + b.sentence + b.inBrackets()
@@ -82,13 +82,6 @@ func targetOf(ref string) string {
 		return "a protected ref"
 	}
 	return Quote(ref)
-}
-
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 func sentenceOf(rows []replay.Row, other string) string {

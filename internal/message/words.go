@@ -175,7 +175,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.OracleRefKept: {
 		say:   "an approval is deleted only after it expired ({expires})",
-		hints: []string{"a maintainer takes it back with:  git oracle withdraw {approval}"},
+		hints: []string{"it expires by itself, and binds one state only"},
 	},
 	finding.GateRef: {
 		say:   "refs/oracle/gate is written by the admin's installer only",

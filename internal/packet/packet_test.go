@@ -43,7 +43,7 @@ func red() Record {
 	r.Properties[0].FailedFixtures = []string{"order"}
 	r.Properties[0].Notes = []Note{{Fixture: "order", Text: "got 41.08"}}
 	r.Outcome = Blocked
-	r.Rows = []Row{{ID: "property-false", Lane: LaneProperties, Outcome: Blocked, Says: "a sealed check failed", IDs: []string{"p_total"}}}
+	r.Rows = []Row{{ID: "property-false", Lane: LaneProperties, Outcome: Blocked, Says: "a sealed check refused this change", IDs: []string{"p_total"}}}
 	return r
 }
 
@@ -349,8 +349,8 @@ func TestViewsAtEachLevel(t *testing.T) {
 	base := View{Outcome: Blocked, Decision: p.ID()}
 	for d, rows := range map[Disclosure][]ViewRow{
 		None:   {{Says: Refusal}},
-		ByLane: {{ID: "property-false", Lane: LaneProperties, Says: "a sealed check failed"}},
-		ByID:   {{ID: "property-false", Lane: LaneProperties, Says: "a sealed check failed", IDs: []string{"p_total"}}},
+		ByLane: {{ID: "property-false", Lane: LaneProperties, Says: "a sealed check refused this change"}},
+		ByID:   {{ID: "property-false", Lane: LaneProperties, Says: "a sealed check refused this change", IDs: []string{"p_total"}}},
 	} {
 		want := base
 		want.Rows = rows
@@ -479,7 +479,7 @@ func TestTheTextMakesWeakDecisionsStandOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"blocked", "!! OVERRIDE by a maintainer", "!! UNSEALED", "!! SINGLE UID", "!! SEALED MATERIAL VISIBLE",
-		"property     p_total failed on order", "a sealed check failed",
+		"property     p_total failed on order", "a sealed check refused this change",
 		"lane         properties: failed (7 ms, kept from an earlier replay)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, b.String())
