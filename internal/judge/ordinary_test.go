@@ -136,3 +136,21 @@ func TestRefusalsDecideWhateverHoldsReturns(t *testing.T) {
 		})
 	}
 }
+
+func TestWhoseModuleANameMeans(t *testing.T) {
+	s := scene{
+		tree:    files{"shop.py": "x = 1\n", "helper.py": "x = 2\n", "json.py": "x = 3\n", "fixtures/__init__.py": "x = 4\n"},
+		helpers: files{"helper.py": "x = 20\n"},
+		properties: files{
+			"shop":    "from shop import x\ndef holds(raw):\n    return x == 1\n",
+			"sealed":  "from helper import x\ndef holds(raw):\n    return x == 20\n",
+			"library": "import json\ndef holds(raw):\n    return json.loads('3') == 3\n",
+			"pushed":  "from fixtures import x\ndef holds(raw):\n    return x == 4\n",
+		},
+	}
+	for id, r := range s.judge(t, First()) {
+		if !r.OK {
+			t.Errorf("%s: %s", id, r.summary())
+		}
+	}
+}

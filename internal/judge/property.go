@@ -96,7 +96,7 @@ func (l *lane) endCandidate(c *candidate.Candidate, result *Result) {
 	case err == nil:
 	case errors.As(err, &f):
 		if result.Ran || result.Note == "" {
-			*result = Result{ID: result.ID, Loaded: result.Loaded, Calls: result.Calls, Note: f.Detail}
+			*result = Result{ID: result.ID, Loaded: result.Loaded, Calls: result.Calls, TimedOut: result.TimedOut, Note: f.Detail}
 		}
 	default:
 		l.mu.Lock()

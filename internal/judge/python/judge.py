@@ -816,6 +816,8 @@ def describe_error(e):
 
 
 def takes_candidate(holds):
+    if type(holds) is types.FunctionType and not hasattr(holds, "__wrapped__") and holds.__code__.co_argcount == 1:
+        return False
     try:
         params = list(inspect.signature(holds).parameters.values())
     except (TypeError, ValueError):
@@ -824,30 +826,36 @@ def takes_candidate(holds):
     return len(params) > 1 and (params[1].default is inspect.Parameter.empty or params[1].name == "candidate")
 
 
-def load(path, names):
-    """Loads a property and returns its holds."""
+def prepare(path, names):
+    """The code of a property, and what of the pushed tree it imports."""
     full = SEALED + "/" + path
     with open(full, "rb") as f:
         tree = ast.parse(f.read(), full)
-    wanted = needed(SEALED, tree, names, {})
+    return compile(tree, full, "exec", dont_inherit=True), needed(SEALED, tree, names, {}), [*imports(tree)]
+
+
+def load(path, prepared):
+    """Loads a property and returns its holds."""
+    full = SEALED + "/" + path
+    code, wanted, _ = prepared
     if wanted:
         SESSION.ask("load", [[n, False] for n in wanted])
-    name = os.path.splitext(os.path.basename(path))[0]
+    name = "sealed_property_" + os.path.splitext(os.path.basename(path))[0]
     module = types.ModuleType(name)
     module.__file__ = full
     module.__spec__ = importlib.machinery.ModuleSpec(name, None, origin=full)
-    sys.modules.setdefault(name, module)
-    exec(compile(tree, full, "exec", dont_inherit=True), module.__dict__)
+    sys.modules[name] = module
+    exec(code, module.__dict__)
     if not callable(module.__dict__.get("holds")):
         raise ImportError("there is no holds(fixture_bytes) -> bool")
     return module.__dict__["holds"]
 
 
-def judge(path, fixtures, names):
+def judge(path, fixtures, prepared, names):
     session = SESSION
     printed = sys.stdout = sys.stderr = Printed()
     try:
-        holds = load(path, names)
+        holds = load(path, prepared or prepare(path, names))
     except BaseException as e:
         session.report("unloaded", describe_error(e))
         session.leave()
@@ -903,6 +911,7 @@ class Main:
     def __init__(self):
         self.slots = {}  # slot -> pid
         self.names = frozenset()
+        self.prepared = {}  # path -> code and imports, made once for all forks
 
     def serve(self):
         import select
@@ -928,14 +937,15 @@ class Main:
                 getattr(self, "do_" + order[0])(*order[1:])
 
     def do_setup(self, names, paths):
-        self.names = frozenset(n for n in names if not is_standard(n) and helper(SEALED, n) is None)
+        # a property may bear the name of what it is about; a sealed helper comes before pushed code
+        own = {None} | {SEALED + "/" + p for p in paths}
+        self.names = frozenset(n for n in names if not is_standard(n) and helper(SEALED, n) in own)
         for path in paths:
             try:
-                with open(SEALED + "/" + path, "rb") as f:
-                    found = list(imports(ast.parse(f.read())))
-            except (OSError, SyntaxError, ValueError):
-                continue
-            for name in found:
+                self.prepared[path] = prepare(path, self.names)
+            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                continue  # the child of this property says what is wrong
+            for name in self.prepared[path][2]:
                 if is_standard(name.partition(".")[0]) and name not in sys.modules:
                     try:
                         importlib.import_module(name)
@@ -967,7 +977,7 @@ class Main:
             for fd in (0, 1, 2):
                 os.dup2(null, fd)
             SESSION = Session(5 + 2 * slot, 6 + 2 * slot, self.names)
-            judge(path, fixtures, self.names)
+            judge(path, fixtures, self.prepared.get(path), self.names)
         finally:
             os._exit(70)
 
