@@ -170,11 +170,7 @@ func (j *judgement) lookUp(ctx context.Context) error {
 		names[i] = m.name
 		objects = append(objects, m.New, m.New+"^{commit}")
 	}
-	values, err := j.Repo.Values(ctx, names...)
-	if err != nil {
-		return err
-	}
-	infos, err := j.Repo.Info(ctx, objects...)
+	values, infos, err := j.Repo.ValuesAndInfo(ctx, names, objects)
 	if err != nil {
 		return err
 	}

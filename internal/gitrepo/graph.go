@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sealgate/sealgate/internal/proc"
@@ -52,12 +53,23 @@ func (r *Repo) History(ctx context.Context, tips, exclude []string, each func(*G
 	if len(tips) == 0 {
 		return g, nil
 	}
-	spec := r.spec(nil, "log", "--no-patch", "--no-color", "--no-decorate", "--no-notes", "--no-mailmap", "--no-show-signature",
-		"-z", "--format=tformat:%H %T %P", "--ignore-missing", "--stdin")
-	spec.Stdin = strings.NewReader(revisions(tips, exclude))
+	args := []string{"log", "--no-patch", "--no-color", "--no-decorate", "--no-notes", "--no-mailmap", "--no-show-signature",
+		"-z", "--format=tformat:%H %T %P", "--ignore-missing"}
+	var in io.Reader
+	if revs := revisions(tips, exclude); len(revs) <= fewRevisions {
+		args = append(append(args, "--end-of-options"), revs...)
+	} else {
+		args = append(args, "--stdin")
+		in = strings.NewReader(strings.Join(revs, "\n") + "\n")
+	}
+	spec := r.spec(nil, args...)
+	spec.Stdin = in
 	child, err := proc.Start(ctx, spec)
 	if err != nil {
 		return nil, err
+	}
+	if child.Stdin != nil {
+		child.Stdin.Close()
 	}
 	if err := g.read(child.Stdout, each); err != nil {
 		child.Stop()
@@ -73,15 +85,15 @@ func (r *Repo) History(ctx context.Context, tips, exclude []string, each func(*G
 	return g, nil
 }
 
-func revisions(tips, exclude []string) string {
-	var b strings.Builder
-	for _, id := range tips {
-		b.WriteString(id + "\n")
-	}
+// fewRevisions go on the command line, where they cost no pipe.
+const fewRevisions = 100
+
+func revisions(tips, exclude []string) []string {
+	revs := slices.Clone(tips)
 	for _, id := range exclude {
-		b.WriteString("^" + id + "\n")
+		revs = append(revs, "^"+id)
 	}
-	return b.String()
+	return revs
 }
 
 func (g *Graph) read(from io.Reader, each func(*Graph, []Node) error) error {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -20,26 +19,35 @@ type Ref struct {
 
 // described is a name that git takes for what git-describe prints when no ref
 // has it: "x-g1a2b3c4" is then the object 1a2b3c4.
-var described = regexp.MustCompile(`-g[0-9a-f]{4,}$`)
+func described(name string) bool {
+	i := strings.LastIndex(name, "-g")
+	return i >= 0 && len(name)-i >= 2+4 && strings.Trim(name[i+2:], "0123456789abcdef") == ""
+}
 
 // Values answers the present value of each full ref name, as git resolves it;
 // empty where there is no such ref.
 func (r *Repo) Values(ctx context.Context, refs ...string) ([]string, error) {
+	values, _, err := r.ValuesAndInfo(ctx, refs, nil)
+	return values, err
+}
+
+// ValuesAndInfo is Values of refs and Info of names, asked for at once.
+func (r *Repo) ValuesAndInfo(ctx context.Context, refs, names []string) ([]string, []Object, error) {
 	values := make([]string, len(refs))
-	objects, err := r.Info(ctx, refs...)
+	objects, err := r.Info(ctx, append(append(make([]string, 0, len(refs)+len(names)), refs...), names...)...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for i, o := range objects {
-		values[i] = o.ID
-		if o.Missing() || !described.MatchString(refs[i]) {
+	for i, ref := range refs {
+		values[i] = objects[i].ID
+		if objects[i].Missing() || !described(ref) {
 			continue
 		}
-		if values[i], err = r.slowValue(ctx, refs[i]); err != nil {
-			return nil, err
+		if values[i], err = r.slowValue(ctx, ref); err != nil {
+			return nil, nil, err
 		}
 	}
-	return values, nil
+	return values, objects[len(refs):], nil
 }
 
 func (r *Repo) slowValue(ctx context.Context, ref string) (string, error) {
