@@ -15,7 +15,7 @@ usage_error() {
 }
 
 # indent [MARK] prints standard input two columns in, behind MARK.
-indent() { sed "s/^/  ${1:-}/"; }
+indent() { sed "s/^\(.\)/  ${1:-}\1/"; }
 
 is_root() { [[ $(id -u) == 0 ]]; }
 
@@ -146,6 +146,14 @@ free_uids() {
 		fi
 	done
 	printf '%s\n' "$first"
+}
+
+# slot_uids KEY prints the first of 64 numbers for sandboxes. hookd wants a range
+# to itself, so another KEY gets another range; the empty one the lowest.
+slot_uids() {
+	local offset=0
+	[[ -z $1 ]] || offset=$(($(cksum <<<"$1" | cut -d ' ' -f 1) % 4096 * 64))
+	free_uids 64 $((1879048192 + offset))
 }
 
 # build_binaries SOURCE DIR builds the three programs into DIR.

@@ -14,8 +14,8 @@ demo_main() {
 	[[ -n $opt_programs ]] || need_go "$install"
 	need_programs "$install" git bwrap python3 ssh-keygen setpriv
 	demo_python=$(system_python) || die "every python3 here is closed to other accounts" "install the package python3 (run this again with --install-packages)"
-	demo_accounts
 	demo_dir=$(demo_directory "$1")
+	demo_accounts
 	trap 'demo_end_hookd' EXIT
 	trap 'exit 130' INT TERM
 
@@ -24,7 +24,8 @@ demo_main() {
 	demo_server
 	demo_seal
 	demo_start_hookd
-	note "the sealed tree is locked on the replay host; hookd serves (pid $demo_pid)"
+	note "the sealed tree is locked on the replay host; hookd has tried to break out of its"
+	note "own sandbox, could not, and serves"
 	demo_show_who_reads
 
 	scene_honest
@@ -42,8 +43,9 @@ unset_git_environment() {
 	for name in "${!GIT_@}"; do unset "$name"; done
 }
 
-# As root, the server, the people and hookd get numbers of their own; an
-# ordinary user plays all of them.
+# As root, the people and their server are nobody (ssh-keygen signs only for an
+# account that has a name) and hookd gets a free number; an ordinary user plays
+# all of them.
 demo_accounts() {
 	local caps="+setuid,+setgid,+kill"
 	demo_git_uid=$(id -u)
@@ -52,11 +54,11 @@ demo_accounts() {
 	as_people=()
 	as_hookd=()
 	is_root || return 0
-	demo_git_uid=$(free_uids 2 64100) || die "no free account numbers for the demo"
-	demo_hookd_uid=$((demo_git_uid + 1))
-	as_people=(setpriv --reuid="$demo_git_uid" --regid="$demo_git_uid" --clear-groups --)
+	demo_git_uid=$(id -u nobody) || die "this system has no account nobody" "run the demo as an ordinary user"
+	demo_hookd_uid=$(free_uids 1 64100) || die "no free account number for the demo"
+	as_people=(setpriv --reuid="$demo_git_uid" --regid="$(id -g nobody)" --clear-groups --)
 	as_hookd=(setpriv --reuid="$demo_hookd_uid" --regid="$demo_hookd_uid" --clear-groups)
-	demo_slot_uid=$(free_uids 64 1879048192) || demo_slot_uid=""
+	demo_slot_uid=$(slot_uids "$demo_dir") || demo_slot_uid=""
 	if [[ -n $demo_slot_uid ]]; then
 		as_hookd+=(--inh-caps="$caps" --ambient-caps="$caps" --bounding-set="-all,$caps")
 	fi
@@ -266,7 +268,7 @@ demo_server() {
 # demo_own gives the files to their accounts (root only).
 demo_own() {
 	is_root || return 0
-	chown -R "$demo_git_uid:$demo_git_uid" "$demo_dir"/{git-host,home,developer,maintainer}
+	chown -R "$demo_git_uid:$(id -g nobody)" "$demo_dir"/{git-host,home,developer,maintainer}
 	chown -R "$demo_hookd_uid:$demo_hookd_uid" "$demo_dir/replay-host"
 }
 
@@ -394,11 +396,12 @@ demo_end_hookd() {
 
 demo_show_who_reads() {
 	if ! is_root; then
-		note "(One account plays everybody here, so only hookd's sandboxes cannot read the"
-		note "sealed tree. Run the demo as root, or install it, to have accounts apart.)"
+		note "(one account plays everybody here, so it is hookd's sandboxes alone that keep the"
+		note "sealed tree closed; as root the demo gives each side an account of its own)"
 		return 0
 	fi
-	note "the developer and the server's account, outside of any sandbox:"
+	note "developer and Git server run as nobody, hookd as $demo_hookd_uid, its sandboxes as ${demo_slot_uid:-the same}..."
+	note "what the developer sees of the sealed tree:"
 	show_command "ls replay-host/sealed"
 	if (cd "$demo_dir" && "${as_people[@]}" ls replay-host/sealed) 2>&1 | indent; then
 		surprise "another account can read the sealed tree"
@@ -431,6 +434,7 @@ scene_oracle_change() {
 	show_change
 	commit "Heavier parcels"
 	push stays refs/heads/main main
+	answered "no maintainer has approved it"
 	say "The developer proposes it where unapproved oracle changes may live:"
 	push moves refs/heads/oracle-change/heavier main:refs/heads/oracle-change/heavier
 	say "A maintainer looks at it and signs this one step, with an ordinary SSH key:"
@@ -444,7 +448,7 @@ maintainer_approves() {
 	local out
 	show_command 'git oracle approve origin/oracle-change/heavier --yes --reason "40 kg since the new contract"'
 	if out=$(maintainer git oracle approve origin/oracle-change/heavier --yes --reason "40 kg since the new contract" 2>&1); then
-		indent <<<"$out"
+		sed -E 's/ +$//' <<<"$out" | indent
 	else
 		indent <<<"$out"
 		surprise "the approval failed"
@@ -462,10 +466,21 @@ scene_broken() {
 	show_command "python3 -m unittest"
 	developer "$demo_python" -m unittest 2>&1 | grep -E '^(Ran|OK|FAILED)' | indent
 	push stays refs/heads/main main
+	answered "a sealed check"
 	said_nothing_sealed
-	note "   (which property, which fixture, which value: only the maintainers' packet says)"
+	say "That is all the developer learns. On the replay host a maintainer sees more:"
+	demo_show_decision
 	developer git reset -q --hard origin/main
 	scene_end
+}
+
+# demo_show_decision shows the packet of the decision that the last answer named.
+demo_show_decision() {
+	local id
+	id=$(sed -nE 's/.*\(decision ([0-9a-f]{8})\).*/\1/p' <<<"$demo_answer" | head -n 1)
+	[[ -n $id ]] || { surprise "the answer names no decision"; return; }
+	show_command "hookd packet show $id"
+	on_replay_host hookd packet show --config hookd.yaml "$id" 2>&1 | indent || surprise "the packet cannot be read"
 }
 
 scene_fixture() {
@@ -482,6 +497,7 @@ scene_fixture() {
 	append README.md "Prices are in cents."
 	commit "Say what the unit is"
 	push stays refs/heads/main main
+	answered "the sealed inventory does not match"
 	said_nothing_sealed
 	say "Put back as it was locked, and pushed again:"
 	on_replay_host cp counter.kept "$fixture"
@@ -502,8 +518,10 @@ scene_freeze() {
 	append README.md "Weights are in grams."
 	commit "Say what weights are"
 	push stays refs/heads/main main
+	answered "a freeze must be renewed"
 	say "The owner renews it:"
-	on_replay_host hookd freeze prune --config hookd.yaml --repo parcel >/dev/null
+	show_command "hookd freeze prune"
+	quiet on_replay_host hookd freeze prune --config hookd.yaml --repo parcel
 	freeze_add
 	push moves refs/heads/main main
 	scene_end
@@ -526,10 +544,12 @@ scene_merge() {
 	developer git checkout -q main
 	append README.md "Labels are printed."
 	commit "Mention labels"
-	developer git merge -q --no-ff --no-commit label
+	developer git merge -q --no-ff --no-commit label >/dev/null 2>&1
 	edit oracles/agreed.txt 's/1.5 times/3 times/'
 	commit "Merge branch 'label'"
+	show_merge
 	push stays refs/heads/main main
+	answered "no maintainer has approved it"
 	say "The same merge without the edit:"
 	developer git reset -q --hard HEAD^1
 	developer git merge -q --no-ff -m "Merge branch 'label'" label
@@ -564,13 +584,19 @@ show_change() {
 	echo
 }
 
+show_merge() {
+	show_command "git show --format= --cc HEAD"
+	developer git show --format= --cc --unified=0 HEAD | grep -E '^[-+ ]{2}[^-+]' | sed 's/^/    /'
+	echo
+}
+
 # --- the end -------------------------------------------------------------
 
 demo_outro() {
 	local keep=$1 packets="$demo_dir/replay-host" as=""
 	printf '\n== What happened %s\n' "$(printf '=%.0s' $(seq 1 61))"
 	printf '%s\n' "${demo_rows[@]}"
-	note ""
+	echo
 	note "$((SECONDS - demo_started)) s in all."
 	is_root && as="setpriv --reuid=$demo_hookd_uid --regid=$demo_hookd_uid --clear-groups "
 	cat <<-TXT

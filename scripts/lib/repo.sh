@@ -553,7 +553,7 @@ hookd_header() {
 		  - {key: $(yaml_quote "$(key_or_dash "$opt_etc/gate_ed25519.pub")"), role: gate, repositories: [$1]}
 	YAML
 	if is_root; then
-		first=$(free_uids 64 1879048192) || die "this system has no 64 free account numbers for the sandboxes"
+		first=$(slot_uids "${opt_etc#/etc/sealgate}") || die "this system has no 64 free account numbers for the sandboxes"
 		cat <<-YAML
 			sandbox:
 			  uids: {first: $first, count: 64}
