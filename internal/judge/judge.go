@@ -32,6 +32,9 @@ import (
 //go:embed python/judge.py
 var runtime string
 
+// parked is how long a candidate may wait in a pool before it is dropped.
+const parked = time.Hour
+
 // Where the sealed snapshot is inside the judge's sandbox.
 const sealedDir = "/sealed"
 
@@ -152,9 +155,16 @@ func Candidates(c Config, p Pass) candidate.Config {
 	if env == nil {
 		env = First().Env
 	}
+	limits := c.Limits.withDefaults()
+	if limits.Candidate.Wall == 0 {
+		limits.Candidate.Wall = parked + limits.Property + limits.Load
+	}
+	if limits.Candidate.CPU == 0 {
+		limits.Candidate.CPU = limits.Property + limits.Load
+	}
 	return candidate.Config{
 		Starter: c.Starter, Kit: c.Kit, Tree: c.Tree, Library: c.Library, Source: c.Source,
-		Env: env, Leftovers: p.Leftovers, Limits: c.Limits.Candidate,
+		Env: env, Leftovers: p.Leftovers, Limits: limits.Candidate,
 	}
 }
 
