@@ -77,11 +77,14 @@ func (j *judgement) list(ctx context.Context) error {
 // tokens are all that may speak for a move: published approvals, and the ones
 // in the messages of the commits that it brings to its ref.
 func (j *judgement) tokens(ctx context.Context, m *move) ([]carried, error) {
+	if m.tokens != nil {
+		return m.tokens, nil
+	}
 	found, err := j.published(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var exclude []string
+	exclude := j.excluded()
 	switch {
 	case m.protected() && m.good != "":
 		exclude = []string{m.good}
@@ -108,6 +111,7 @@ func (j *judgement) tokens(ctx context.Context, m *move) ([]carried, error) {
 		}
 		return nil
 	})
+	m.tokens = append([]carried{}, found...)
 	return found, err
 }
 
@@ -338,24 +342,28 @@ func (j *judgement) accounted(ctx context.Context, m *move, v *state.View) (bool
 	if j.known.states[sum] {
 		return true, nil
 	}
+	if m.admitted {
+		return false, nil
+	}
 	found, err := j.tokens(ctx, m)
 	if err != nil {
 		return false, err
 	}
 	j.admit(found)
+	m.admitted = true
 	return j.known.states[sum], nil
 }
 
 func (j *judgement) account(ctx context.Context) error {
 	j.known = &accounts{marks: map[string]bool{}, states: map[string]bool{}}
-	for _, r := range j.enforced() {
+	for _, r := range j.tips() {
 		if err := j.goodState(ctx, r); err != nil {
 			return fmt.Errorf("judge history: %w", err)
 		}
 		j.known.marks[r.Good.Mark] = true
 		j.known.states[r.Good.State] = true
 	}
-	if !j.ProtectedModes.Paths.Enforces() {
+	if j.ProtectedModes.Paths == policy.Off {
 		return nil
 	}
 	for _, r := range j.records {
@@ -373,7 +381,7 @@ func (j *judgement) account(ctx context.Context) error {
 
 // admit adds the states that valid approvals for enforced protected refs lead to.
 func (j *judgement) admit(found []carried) {
-	if !j.ProtectedModes.Paths.Enforces() {
+	if j.ProtectedModes.Paths == policy.Off {
 		return
 	}
 	by := map[string][]approved{}

@@ -34,6 +34,11 @@ type move struct {
 	chain  []step
 	lawful bool // the state rule holds
 
+	// tokens are the approvals that may speak for the move, once they were looked
+	// for; admitted says that they are among the accounts.
+	tokens   []carried
+	admitted bool
+
 	// authorised says that commit's protected paths may count in a replay.
 	authorised bool
 }

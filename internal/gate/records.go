@@ -8,6 +8,7 @@ import (
 	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/gitrepo"
 	"github.com/sealgate/sealgate/internal/state"
+	"github.com/sealgate/sealgate/policy"
 )
 
 // load reads the records of the protected refs, and begins those of refs that
@@ -100,17 +101,14 @@ func (g *Gate) reaches(ctx context.Context) state.Reaches {
 	}
 }
 
-// enforced are the records with the good tips of enforced protected refs, in
-// order of ref. Enforcement is one switch for all protected refs.
-func (j *judgement) enforced() []*state.Record {
-	if !j.ProtectedModes.Paths.Enforces() {
+// tips are the records with the good tips of the protected refs, in order of
+// ref. They count in every mode but off: a ref whose mode only warns keeps its
+// good tip until it moves lawfully, and without them a trial of the gate would
+// judge every branch from its root.
+func (j *judgement) tips() []*state.Record {
+	if j.ProtectedModes.Paths == policy.Off {
 		return nil
 	}
-	return j.tips()
-}
-
-// tips are the records that have a good tip, in order of ref.
-func (j *judgement) tips() []*state.Record {
 	var list []*state.Record
 	for _, r := range j.records {
 		if r.Good.Commit != "" {
@@ -129,7 +127,7 @@ func (j *judgement) tips() []*state.Record {
 // excluded are the commits whose history is not judged.
 func (j *judgement) excluded() []string {
 	var ids []string
-	for _, r := range j.enforced() {
+	for _, r := range j.tips() {
 		ids = append(ids, r.Good.Commit)
 	}
 	slices.Sort(ids)

@@ -62,7 +62,7 @@ func (j *judgement) malformed(m *move, b *state.Broken) {
 // good tip may start from that of any enforced protected ref, and a chain of its
 // own from the empty state as well.
 func (j *judgement) starts(ctx context.Context, m *move) (states, marks []string, err error) {
-	tips := j.enforced()
+	tips := j.tips()
 	if r := j.records[m.name]; r != nil && r.Good.Commit != "" {
 		m.good = r.Good.Commit
 		tips = []*state.Record{r}
@@ -89,15 +89,15 @@ func (j *judgement) approve(ctx context.Context, m *move, starts []string) error
 	if err != nil {
 		return err
 	}
-	case1 := j.sift(m, found)
-	if case1.tooMany {
+	offer := j.sift(m, found)
+	if offer.tooMany {
 		j.note(m, finding.Finding{Code: finding.LimitExceeded, Severity: finding.NotJudged,
 			Args: map[string]string{"what": "the valid approvals that name this ref are", "limit": "64"}})
 		return nil
 	}
-	m.chain = shortest(enough(steps(case1.free), j.Threshold), from, m.state)
+	m.chain = shortest(enough(steps(offer.free), j.Threshold), from, m.state)
 	if m.chain == nil {
-		f, err := j.missing(ctx, m, case1, from)
+		f, err := j.missing(ctx, m, offer, from)
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (j *judgement) takesOn(ctx context.Context, m *move) error {
 	if m.view == nil || len(m.view.Forbidden) == 0 {
 		return nil
 	}
-	tips := j.enforced()
+	tips := j.tips()
 	if r := j.records[m.name]; r != nil && r.Good.Commit != "" {
 		tips = []*state.Record{r}
 	}
