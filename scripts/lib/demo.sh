@@ -53,7 +53,11 @@ demo_accounts() {
 	demo_slot_uid=""
 	as_people=()
 	as_hookd=()
-	is_root || return 0
+	if ! is_root; then
+		getent passwd "$demo_git_uid" >/dev/null ||
+			die "your account ($demo_git_uid) has no name, and ssh-keygen makes no key without one" "run the demo as a user of this system"
+		return 0
+	fi
 	demo_git_uid=$(id -u nobody) || die "this system has no account nobody" "run the demo as an ordinary user"
 	demo_hookd_uid=$(free_uids 1 64100) || die "no free account number for the demo"
 	as_people=(setpriv --reuid="$demo_git_uid" --regid="$(id -g nobody)" --clear-groups --)
