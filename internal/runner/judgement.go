@@ -28,6 +28,7 @@ type judgement struct {
 	asked  time.Time
 
 	mirror  *mirror
+	base    string // of the request; empty where the mirror lacks it
 	paths   paths
 	seal    *sealed.Tree // nil: none, or none may be read
 	key     laneKey
@@ -75,7 +76,14 @@ func (c *judgement) receive(ctx context.Context, fetch fetcher) error {
 		}
 		return err
 	}
-	return nil
+	if c.req.Base == "" {
+		return nil
+	}
+	known, err := c.mirror.isCommit(ctx, c.req.Base)
+	if known {
+		c.base = c.req.Base
+	}
+	return err
 }
 
 // openSeal reads the sealed tree and names what the sealed lanes will read.
@@ -242,6 +250,9 @@ func (c *judgement) fill() {
 	}
 	if c.seal != nil {
 		c.record.ManifestSHA256, c.record.SealDigest = c.seal.ManifestSHA256(), c.seal.Digest
+	}
+	if c.base != q.Base {
+		c.record.Notes = append(c.record.Notes, "the base is not in the mirror: the whole history was taken for new")
 	}
 	c.because = map[policy.Fact][]string{}
 }
@@ -459,8 +470,8 @@ func (c *judgement) visibleFacts(ctx context.Context, facts policy.Facts) error 
 		return nil
 	}
 	q := c.req
-	v, err := remember(&c.runner.memo, digestOf("visible", c.repo.ID, c.seal.Digest, q.Base, q.New), func() (visible, error) {
-		return c.mirror.search(ctx, sealedNeedles(c.seal), q.Base, q.New)
+	v, err := remember(&c.runner.memo, digestOf("visible", c.repo.ID, c.seal.Digest, c.base, q.New), func() (visible, error) {
+		return c.mirror.search(ctx, sealedNeedles(c.seal), c.base, q.New)
 	})
 	if err != nil {
 		return err
@@ -474,7 +485,7 @@ func (c *judgement) visibleFacts(ctx context.Context, facts policy.Facts) error 
 // patchID names the change itself, whatever it was based on.
 func (c *judgement) patchID(ctx context.Context) error {
 	q := c.req
-	if q.Base == "" || q.Base == q.New {
+	if c.base == "" || c.base == q.New {
 		return nil
 	}
 	id, err := remember(&c.runner.memo, digestOf("patch", c.repo.ID, q.Base, q.New), func() (string, error) {

@@ -248,7 +248,8 @@ func (m *mirror) newest() []string {
 }
 
 // receive brings the commits in, through fetch where the mirror lacks one. It
-// checks that the request's commit has the request's tree.
+// checks that the request's commit has the request's tree. A base that does not
+// come along (a hook packs what the commit reaches) is for the caller to miss.
 func (m *mirror) receive(ctx context.Context, r replay.Request, limit int64, fetch func(ctx context.Context, haves []string) (io.Reader, error)) error {
 	whole, err := m.has(ctx, r)
 	if err != nil {
@@ -272,11 +273,12 @@ func (m *mirror) receive(ctx context.Context, r replay.Request, limit int64, fet
 		if err := m.take(ctx, pack, limit); err != nil {
 			return err
 		}
+		r.Base = ""
 		if whole, err = m.has(ctx, r); err != nil {
 			return err
 		}
 		if !whole {
-			return fmt.Errorf("receive objects: the pack lacks commit %s or its base %q: %w", r.New, r.Base, errLacking)
+			return fmt.Errorf("receive objects: the pack lacks commit %s or %s, whose protected paths count: %w", r.New, r.Authorised, errLacking)
 		}
 	}
 	o, err := m.info(ctx, r.New+"^{tree}")

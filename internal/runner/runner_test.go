@@ -561,6 +561,25 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// After a force push to a mirror that is new, nothing brings the old tip.
+func TestBaseThatTheMirrorLacksIsNoDeadEnd(t *testing.T) {
+	b := newBench(t, nil)
+	old := b.source.commit(map[string]string{"README": "old line of work\n"})
+	b.source.git("reset", "--quiet", "--hard", b.base)
+	c := b.source.commit(map[string]string{"README": "new line of work\n"})
+	for range 2 { // the second time the commit is there, and only the base is asked for
+		v, err := b.judge(t, old, c)
+		if err != nil || v.Outcome != replay.Eligible {
+			t.Fatalf("%+v, %v", v, err)
+		}
+	}
+	r := b.source.request(old, c)
+	r.Authorised = old
+	if v, err := b.Judge(context.Background(), r, b.source.fetch(c)); v.Outcome != replay.Undecided || v.Cause != replay.Broken || err == nil {
+		t.Errorf("judged by a ledger that is not there: %+v, %v", v, err)
+	}
+}
+
 // The whole way with real properties, on a sandbox that is none.
 func TestPythonPropertiesDecide(t *testing.T) {
 	b := newBench(t, nil)
