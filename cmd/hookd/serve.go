@@ -160,7 +160,7 @@ func (d *daemon) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.runner, err = runner.New(ctx, runner.Config{Data: h.Data, Repositories: repos, Sandbox: d.sandbox, Store: d.store, Limits: limitsOf(h),
-		Workers: h.Workers, Queue: h.Limits.Queue, Parked: h.Parked, Version: buildVersion(), Log: d.log, Commands: d.command})
+		Workers: h.Workers, Queue: h.Limits.Queue, Parked: h.ParkedAtMost(), Version: buildVersion(), Log: d.log, Commands: d.command})
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,11 @@ func (d *daemon) open(ctx context.Context) (err error) {
 		d.log.Info().Str("fact", fact).Msg("sandbox")
 	}
 	d.readSeals()
-	return d.runner.Warm(ctx)
+	if err := d.runner.Warm(ctx); err != nil {
+		// Its repository is not judged until that is mended; the others are.
+		d.log.Error().Err(err).Msg("repository not ready")
+	}
+	return ctx.Err()
 }
 
 func (d *daemon) close() error {

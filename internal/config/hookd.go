@@ -43,6 +43,24 @@ type Sandbox struct {
 	Development bool
 }
 
+// The first two uids are the groups of candidates and of judges. A replay uses
+// two judges and two candidates at a time.
+const (
+	groupUIDs   = 2
+	uidsAWorker = 4
+	singleSlots = 64 // commands at a time with a single uid
+)
+
+// ParkedAtMost is Parked, less what the uids do not give: a candidate that waits
+// must not take the place of one that works.
+func (h Hookd) ParkedAtMost() int {
+	slots := singleSlots
+	if h.Sandbox.Count > 0 {
+		slots = h.Sandbox.Count - groupUIDs
+	}
+	return max(0, min(h.Parked, slots-2*uidsAWorker*h.Workers))
+}
+
 // Limits of replays.
 type Limits struct {
 	Call, Property, Lane, Replay time.Duration
@@ -123,6 +141,10 @@ func readHookd(root value) Hookd {
 		Repositories: readReplayed(f.need("repositories")),
 	}
 	h.Clients = readClients(f.need("clients"), h)
+	if s := h.Sandbox; s.Count > 0 && s.Count-groupUIDs < uidsAWorker*h.Workers {
+		f.get("sandbox").fault("%d uids are too few for %d workers; %d are needed, and one more for each parked candidate", s.Count, h.Workers,
+			groupUIDs+uidsAWorker*h.Workers)
+	}
 	return h
 }
 

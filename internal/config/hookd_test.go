@@ -69,6 +69,7 @@ func TestHookdFaults(t *testing.T) {
 		"no repositories":    {", repositories: [3f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21]", "", "clients[0].repositories: is missing"},
 		"admin with list":    {"role: gate", "role: admin", "an admin has all repositories"},
 		"uids and switch":    {"uids: {first: 1879048192, count: 64}", "uids: {first: 1879048192, count: 64}\n  development: true", "hookd.yaml:9: sandbox.development: stands beside uids"},
+		"few uids":           {"count: 64", "count: 9", "9 uids are too few for 2 workers; 10 are needed"},
 		"low uid":            {"first: 1879048192", "first: 0", "sandbox.uids.first: 0 is out of range"},
 		"id":                 {"- id: 3f0c6d0e", "- id: 3F0c6d0e", "repositories[0].id:"},
 		"name":               {"name: shop", "name: --shop", "repositories[0].name:"},
@@ -89,6 +90,15 @@ func TestHookdFaults(t *testing.T) {
 				t.Errorf("fault %v\nwant %s", err, c.want)
 			}
 		})
+	}
+}
+
+func TestParkedCandidatesLeaveRoomForThoseThatWork(t *testing.T) {
+	for _, c := range []struct{ count, workers, parked, want int }{{0, 2, 16, 16}, {64, 2, 16, 16}, {20, 2, 16, 2}, {10, 2, 16, 0}, {0, 8, 16, 0}, {64, 2, 0, 0}} {
+		h := Hookd{Sandbox: Sandbox{Count: c.count}, Workers: c.workers, Parked: c.parked}
+		if got := h.ParkedAtMost(); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
 	}
 }
 

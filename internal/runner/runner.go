@@ -202,7 +202,22 @@ func (r *Runner) openData() error {
 	if err := r.mirrors.clean(); err != nil {
 		return err
 	}
+	r.dropBeside()
 	return r.kept.prune()
+}
+
+// dropBeside deletes what runs by hand left when they were killed. One that is
+// younger than a day may still be at work.
+func (r *Runner) dropBeside() {
+	dirs, err := filepath.Glob(filepath.Join(r.Data, "run", "beside-*"))
+	if err != nil {
+		return // the pattern is a constant
+	}
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
 
 // workDir is where trees and drivers are: the daemon's own place, or one that
@@ -243,17 +258,18 @@ func (r *Runner) Close() error {
 // Warm prepares what the first replay would wait for: the drivers of all
 // repositories, and candidates for the first of them.
 func (r *Runner) Warm(ctx context.Context) error {
+	var faults []error
 	for i := len(r.Repositories) - 1; i >= 0; i-- { // those parked last stay
 		repo := r.Repositories[i]
 		parent, err := r.trees.parent(repo.ID)
-		if err != nil {
-			return err
+		if err == nil {
+			err = r.lanes.Park(ctx, repo, parent)
 		}
-		if err := r.lanes.Park(ctx, repo, parent); err != nil {
-			return fmt.Errorf("prepare repository %s: %w", repo.Name, err)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("prepare repository %s: %w", repo.Name, err))
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // tidy looks after the mirrors when there is little to do.
