@@ -138,18 +138,35 @@ func outcomeOf(e packetstore.Entry) string {
 	return word
 }
 
+// latest names the newest decision.
+const latest = "latest"
+
+func decisionNamed(s *packetstore.Store, name string) (packet.Packet, error) {
+	if name != latest {
+		return s.Get(name)
+	}
+	newest, err := s.List(packetstore.Filter{Limit: 1})
+	if err != nil {
+		return packet.Packet{}, err
+	}
+	if len(newest) == 0 {
+		return packet.Packet{}, packetstore.ErrNotFound
+	}
+	return s.Get(newest[0].ID)
+}
+
 func packetShow(a *app, from *storeChoice) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show DECISION",
-		Short: "show one decision, by at least four digits of its id",
+		Short: "show one decision, by at least four digits of its id, or the \"latest\"",
 		Args:  exactly("DECISION"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := from.open()
 			if err != nil {
 				return err
 			}
-			p, err := s.Get(args[0])
+			p, err := decisionNamed(s, args[0])
 			if err != nil {
 				return packetFault(err)
 			}

@@ -135,7 +135,7 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	tip := git(ts, server, "rev-parse", "main")
 	id := rig.UUID()
 	if dir := opts["-seal"]; dir != "" {
-		d, err := h.rig.Hookd("hookd", id, readTree(ts, ts.MkAbs(dir)), opts["-more"])
+		d, err := h.rig.Hookd("hookd", id, readTree(ts, ts.MkAbs(dir)), opts["-more"]+"\n")
 		ts.Check(err)
 		ts.Check(d.Lock())
 		h.hookd = d

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func verdictWords(v RefVerdict) block {
 		b.kind = kindNote
 		b.sentence = "judged in the background; it counts when it reaches " + targetOf(v.Target)
 	case replay.Blocked:
-		b.sentence = sentenceOf(v.Verdict.Rows, "refused") + b.inBrackets()
+		b.sentence = refusalOf(v.Verdict.Rows) + b.inBrackets()
 		b.rows, b.hints = rowLines(v.Verdict.Rows), hintsOf(v.Verdict.Rows)
 	case replay.Inspect:
 		b.sentence = "a person must look: " + sentenceOf(v.Verdict.Rows, "not everything is clear") + b.inBrackets()
@@ -82,6 +83,14 @@ func targetOf(ref string) string {
 		return "a protected ref"
 	}
 	return Quote(ref)
+}
+
+// refusalOf says first what the pusher can mend by himself.
+func refusalOf(rows []replay.Row) string {
+	if slices.ContainsFunc(rows, func(r replay.Row) bool { return r.Shown != "" }) {
+		return "your code did not load in the replay environment"
+	}
+	return sentenceOf(rows, "refused")
 }
 
 func sentenceOf(rows []replay.Row, other string) string {
