@@ -203,7 +203,7 @@ func (c *judgement) withoutLanes(ctx context.Context, cause replay.Cause, why er
 	c.fill()
 	c.record.Outcome, c.record.Cause = packet.Undecided, string(cause)
 	c.record.Lanes = []packet.Lane{{Name: packet.LaneProperties, State: "not judged"}}
-	c.record.Notes = append(c.record.Notes, why.Error())
+	c.record.Notes = append(c.record.Notes, detailOf(why))
 	if _, err := c.store(); err != nil {
 		return errors.Join(endWithout(cause, why), err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -172,7 +173,7 @@ func (p *python) Run(ctx context.Context, repo Repository, seal *sealed.Tree, tr
 	results, err := bothPasses(ctx, c, lot)
 	lot.close()
 	if err != nil {
-		return nil, err
+		return nil, &laneFault{err}
 	}
 	lanes := merge(seal, results)
 	lanes.Millis = time.Since(started).Milliseconds()
@@ -232,6 +233,22 @@ func runnable(seal *sealed.Tree) []judge.Property {
 		list = append(list, one)
 	}
 	return list
+}
+
+// laneFault is a failure of the sealed lanes. What the judge said may hold sealed
+// values, so its text names nothing and does not unwrap: only packets, which are
+// for maintainers, get the detail.
+type laneFault struct{ detail error }
+
+func (*laneFault) Error() string { return "the sealed lanes broke; the notes of the packet say how" }
+
+// detailOf is an error in full, for a packet.
+func detailOf(err error) string {
+	var f *laneFault
+	if errors.As(err, &f) {
+		return f.detail.Error()
+	}
+	return err.Error()
 }
 
 // bothPasses runs the passes beside each other. The first error ends both.
