@@ -50,6 +50,7 @@ type Scanner struct {
 	views map[string]*View
 	blobs map[string][sha256.Size]byte
 	sums  map[string]string // Mark to state
+	names []rawEntry        // room for one tree's
 }
 
 // class says what a path is; several may hold.
@@ -161,7 +162,8 @@ func partKey(dir Entry) string { return dir.ID + dir.Path }
 // scan sorts the entries of one tree. prefix ends in a slash, or is empty.
 func (s *Scanner) scan(data []byte, width int, prefix string) *part {
 	p := &part{}
-	t := treeReader{rest: data, width: width}
+	t := treeReader{rest: data, width: width, names: s.names[:0]}
+	defer func() { s.names = t.names[:0] }()
 	name := []byte(prefix)
 	for {
 		raw, ok, what := t.next()
