@@ -466,6 +466,9 @@ change_entry() {
 	[[ -z $opt_seal ]] || lines+=("    seal: " "    seal: $(yes_true "$opt_seal")" "    replay: " "    replay: $(yes_true "$opt_seal")")
 	[[ -z $opt_mode ]] || lines+=("      protected: {" "      protected: $(protected_mode "$2")")
 	[[ -z $opt_mode && $opt_strict == no ]] || lines+=("      topic: {" "      topic: $(topic_mode)")
+	if [[ -z $opt_mode && $opt_seal == yes && $(field "$(entry "$1")" seal) != true ]] && ! seal_ready "$2"; then
+		lines+=("      protected: {" "      protected: {paths: $(mode_of "$(entry "$1")" protected paths), replay: record}")
+	fi
 	[[ ${#lines[@]} -gt 0 ]] || return 0
 	content=$(set_lines "$1" "${lines[@]}")
 	for ((index = 1; index < ${#lines[@]}; index += 2)); do
@@ -473,6 +476,15 @@ change_entry() {
 			die "$gate_file has been written by hand; I cannot change this line in the entry of $1" "set it there:${lines[index]}"
 	done
 	ensure_file "$gate_file" 0644 "$(root_user)" "$content"
+}
+
+# mode_of ENTRY protected|topic paths|replay prints a mode of the entry; without
+# a line of its own it is enforce.
+mode_of() {
+	local line
+	line=$(grep -E "^ +$2: \{" <<<"$1" | head -n 1) || line=""
+	line=$(sed -nE "s/.*[{ ]$3: *([a-z]+).*/\1/p" <<<"$line")
+	printf '%s' "${line:-enforce}"
 }
 
 # free_name PATH KIND prints a short name that no directory below etc has.
@@ -842,7 +854,7 @@ install_summary() {
 			                          git add oracles && git commit -m probe && git push origin HEAD:$(short_head "$path")
 			             $(proof "$block")
 		TXT
-		[[ $(field "$block" seal) != true ]] || seal_summary "$name"
+		[[ $(field "$block" seal) != true ]] || seal_summary "$name" "$block"
 	done
 	cat <<-TXT
 
@@ -855,11 +867,9 @@ install_summary() {
 
 # proof ENTRY says what the push to try does in the entry's mode.
 proof() {
-	local line
-	line=$(grep -E '^      protected: \{' <<<"$1" || true)
-	case $line in
-	*"paths: warn"*) echo "it passes, and the answer warns that no maintainer has approved it" ;;
-	*"paths: record"* | *"paths: off"*) echo "it passes without a word; prereceive status shows that it would not" ;;
+	case $(mode_of "$1" protected paths) in
+	warn) echo "it passes, and the answer warns that no maintainer has approved it" ;;
+	record | off) echo "it passes without a word; prereceive status shows that it would not" ;;
 	*) echo "it is refused (no maintainer has approved it), and the branch stays where it is" ;;
 	esac
 }
@@ -872,13 +882,20 @@ short_head() {
 
 seal_summary() {
 	local how
-	if ! seal_ready "$1"; then
+	local replay
+	replay=$(mode_of "$2" protected replay)
+	if seal_ready "$1"; then
+		echo "  seal       $opt_var/seals/$1 is locked; replays: $replay"
+	elif [[ $replay == enforce ]]; then
 		cat <<-TXT
-			  seal       $opt_var/seals/$1 is empty: replays are recorded, not enforced
-			             fill it (docs/first-seal.md), then: scripts/install.sh --repo PATH --mode enforce
+			  seal       $opt_var/seals/$1 cannot judge yet: pushes to protected refs are not judged, and refused
+			             fill it (docs/first-seal.md), or: scripts/install.sh --repo PATH --mode record
 		TXT
 	else
-		echo "  seal       $opt_var/seals/$1 is locked"
+		cat <<-TXT
+			  seal       $opt_var/seals/$1 cannot judge yet: replays are recorded, not enforced
+			             fill it (docs/first-seal.md), then: scripts/install.sh --repo PATH --mode enforce
+		TXT
 	fi
 	[[ ! -S $run_dir/hookd.sock ]] || { echo "  hookd      serves on $run_dir/hookd.sock"; return; }
 	how=$(start_command)
