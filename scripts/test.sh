@@ -69,10 +69,14 @@ main() {
 
 # section TITLE COMMAND… runs one check; a failure is remembered, not final.
 section() {
-	local title=$1 started=$SECONDS status=0
+	local title=$1 started=$SECONDS status
 	shift
 	printf '\n=== %s\n' "$title"
-	(set -e && "$@") || status=$?
+	# Not behind ||, where errexit would not count inside.
+	set +e
+	(set -e; "$@")
+	status=$?
+	set -e
 	if [[ $status == 0 ]]; then
 		printf -- '--- ok: %s (%s s)\n' "$title" "$((SECONDS - started))"
 	else
