@@ -50,7 +50,7 @@ main() {
 	section "go vet" go vet ./...
 	section "shellcheck" check_shell
 	[[ $quick == yes ]] || section "golangci-lint" check_lint "$install"
-	section "go test, as $(id -un)" go test ./...
+	section "go test, as $(id -un)" go test -timeout 30m ./...
 	[[ $quick == yes ]] || section "go test -race" race
 	if [[ $quick == no ]] && is_root; then
 		section "go test, as an ordinary user" test_as_user
@@ -134,26 +134,29 @@ race() {
 	for package in "${race_packages[@]}"; do
 		[[ ! -d $package ]] || present+=("./$package/...")
 	done
-	CGO_ENABLED=1 go test -race "${present[@]}"
+	CGO_ENABLED=1 go test -timeout 30m -race "${present[@]}"
 }
 
-# test_as_user runs the Go tests on a copy of the tree that an account without
-# a name owns, with module and build caches of its own.
+# test_as_user runs the Go tests on a copy of the tree as an account that is made
+# for it (sshd and ssh-keygen want one with a name), with caches of its own.
 test_as_user() {
-	local dir uid
+	local dir user=sealgate-test
 	dir=$(mktemp -d "${TMPDIR:-/tmp}/sealgate-test.XXXXXX")
-	# shellcheck disable=SC2064 # the value of now
-	trap "chmod -R u+w '$dir' && rm -rf '$dir'" EXIT
 	chmod 0755 "$dir"
-	uid=$(free_uids 1 64200) || die "no free account number"
 	mkdir "$dir/tree" "$dir/home" "$dir/tmp"
+	if id "$user" >/dev/null 2>&1; then
+		die "there is an account $user already" "a run that was cut off left it: userdel $user"
+	fi
+	useradd --system --no-create-home --home-dir "$dir/home" --shell /bin/bash "$user"
+	# shellcheck disable=SC2064 # the values of now
+	trap "userdel '$user'; chmod -R u+w '$dir' && rm -rf '$dir'" EXIT
 	tracked . | tar --null --files-from=- --create --ignore-failed-read 2>/dev/null | tar -x -C "$dir/tree"
 	GOFLAGS='' GOMODCACHE=$dir/mod GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" go mod download
 	chmod -R go+rX "$dir/mod"
-	chown -R "$uid:$uid" "$dir/tree" "$dir/home" "$dir/tmp"
+	chown -R "$user:" "$dir/tree" "$dir/home" "$dir/tmp"
 	cd "$dir/tree"
-	as_uid "$uid" env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" CI="${CI:-}" LC_ALL=C.UTF-8 \
-		GOMODCACHE="$dir/mod" GOFLAGS=-buildvcs=false GOPROXY=off go test ./...
+	setpriv --reuid="$user" --regid="$user" --clear-groups env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" CI="${CI:-}" LC_ALL=C.UTF-8 \
+		GOMODCACHE="$dir/mod" GOFLAGS=-buildvcs=false GOPROXY=off go test -timeout 30m ./...
 }
 
 main "$@"
