@@ -156,7 +156,9 @@ func (s *settings) generate(ctx context.Context, sh shape, pushes map[string]int
 		return r, err
 	}
 	var loose, size, packed int
-	fmt.Sscanf(count, "count: %d\nsize: %d\nin-pack: %d", &loose, &size, &packed)
+	if _, err := fmt.Sscanf(count, "count: %d\nsize: %d\nin-pack: %d", &loose, &size, &packed); err != nil {
+		return r, fmt.Errorf("read git count-objects: %w", err)
+	}
 	r.objects = fmt.Sprintf("%d objects", packed+loose)
 	return r, nil
 }

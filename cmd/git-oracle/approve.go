@@ -331,8 +331,9 @@ func (o *oracle) next(p plan, rev string) string {
 		return fmt.Sprintf("the contributor merges or rebases %s onto %s and pushes, or uses the server's merge button", quoted(rev), quoted(p.Ref))
 	case replacing:
 		return "set the ref:  " + strings.Replace(push, "git push ", "git push --force-with-lease ", 1)
+	default:
+		return "the contributor pushes again:  " + push
 	}
-	return "the contributor pushes again:  " + push
 }
 
 // trailerLines are the lines for a commit message or a pull request.

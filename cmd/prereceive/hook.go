@@ -44,7 +44,7 @@ func (c *call) receive(ctx context.Context) int {
 		return c.fault(repo, finding.RepositoryMismatch, err, exitMisconfigured)
 	}
 	if !listed {
-		io.Copy(io.Discard, c.stdin)
+		_, _ = io.Copy(io.Discard, c.stdin)
 		return exitAccepted
 	}
 	updates, err := push.Parse(c.stdin)
@@ -74,7 +74,7 @@ func (c *call) tell(out gate.Outcome, g *gate.Gate, repo config.Repository, envi
 		report.Verdicts = append(report.Verdicts, message.RefVerdict{Ref: v.Ref, Mode: v.Mode, Target: v.Target, Timing: g.Timing, Verdict: v.Verdict})
 	}
 	// A message that cannot be shown changes no decision.
-	message.Render(c.stderr, report)
+	_ = message.Render(c.stderr, report)
 	switch out.Result {
 	case gate.Accepted:
 		return exitAccepted
@@ -92,7 +92,7 @@ func (c *call) fault(repo config.Repository, code finding.Code, err error, exit 
 	if code == finding.ConfigFault {
 		f.Items = strings.Split(err.Error(), "\n")
 	}
-	message.Render(c.stderr, message.Report{Findings: []finding.Finding{f}, Contact: repo.Contact})
+	_ = message.Render(c.stderr, message.Report{Findings: []finding.Finding{f}, Contact: repo.Contact})
 	return exit
 }
 

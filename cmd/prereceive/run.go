@@ -65,7 +65,7 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	case "version":
 		return c.version()
 	case "help":
-		io.WriteString(stdout, usage)
+		fmt.Fprint(stdout, usage)
 		return exitAccepted
 	default:
 		fmt.Fprintf(stderr, "error: no verb %q\n%s", verb, usage)

@@ -133,11 +133,11 @@ func (s Signers) VerifyBytes(namespace string, message, sig []byte, now time.Tim
 	if err := parsed.verify(namespace, message); err != nil {
 		return Signed{}, fmt.Errorf("check signature by %s: %w: %w", parsed.Fingerprint(), ErrBadSignature, err)
 	}
-	blob := string(parsed.Key.Marshal())
-	if s.revoked[blob] {
+	blob := parsed.Key.Marshal()
+	if s.revoked[string(blob)] {
 		return Signed{}, fmt.Errorf("check signature by %s: %w", parsed.Fingerprint(), ErrRevoked)
 	}
-	one, ok := s.keys[blob]
+	one, ok := s.keys[string(blob)]
 	if !ok {
 		return Signed{}, fmt.Errorf("check signature by %s: %w", parsed.Fingerprint(), ErrUnknownSigner)
 	}

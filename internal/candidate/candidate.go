@@ -175,7 +175,7 @@ func (c *Candidate) Open(root string, limit time.Duration) error {
 	}
 	reply, err := c.Ask(q, limit)
 	if err != nil {
-		return fmt.Errorf("open candidate: %v", err)
+		return fmt.Errorf("open candidate: %w", err)
 	}
 	if Kind(reply) != OK {
 		return fmt.Errorf("open candidate: %.200q", reply)

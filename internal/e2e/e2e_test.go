@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -77,8 +76,6 @@ type host struct {
 }
 
 type hostKey struct{}
-
-var hosts sync.Map // work directory -> *host
 
 func setup(env *testscript.Env) error {
 	env.Vars = append(env.Vars,

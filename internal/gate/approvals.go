@@ -299,6 +299,7 @@ func (j *judgement) failing(r refusal) finding.Finding {
 		f.Args["expires"] = st.Expires.Format(time.RFC3339)
 	case finding.ApprovalNotYetValid:
 		f.Args["issued"] = st.Issued.Format(time.RFC3339)
+	default: // the code says it all
 	}
 	if r.err != nil {
 		f.Args["detail"] = r.err.Error()

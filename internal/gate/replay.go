@@ -109,6 +109,7 @@ func settled(m *move, v Verdict) Verdict {
 		if v.Mode.Enforces() {
 			v.Verdict = replay.Verdict{Cause: replay.Protocol}
 		}
+	default: // stands as it is; what none of us knows refuses where it is shown
 	}
 	return v
 }

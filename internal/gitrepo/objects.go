@@ -76,7 +76,7 @@ func (b *batch) end() {
 		b.child.Stop()
 		return
 	}
-	b.child.Wait()
+	_, _ = b.child.Wait() // every answer was read
 }
 
 func (b *batch) fail(what, name string, err error) error {

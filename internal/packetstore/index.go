@@ -197,8 +197,7 @@ func chained(entries []Entry, head string) []Entry {
 	}
 	var out []Entry
 	done := map[string]bool{}
-	var take func(from string)
-	take = func(from string) {
+	take := func(from string) {
 		for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 			for _, e := range follows[queue[0]] {
 				if !done[e.ID] {

@@ -135,7 +135,7 @@ func (p *Process) Kill() { p.cancel() }
 // Stop kills the helper and waits for its end.
 func (p *Process) Stop() {
 	p.cancel()
-	p.cmd.Wait()
+	_ = p.cmd.Wait() // killed, as asked
 }
 
 // Stderr is the start of what the helper said; complete after Wait.

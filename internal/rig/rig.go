@@ -259,7 +259,7 @@ func (d *Daemon) Start() error {
 	}
 	d.cmd, d.ended = cmd, make(chan struct{})
 	go func(ended chan<- struct{}) {
-		cmd.Wait()
+		_ = cmd.Wait() // it ends by a signal, or its log says why
 		close(ended)
 	}(d.ended)
 	for range 600 {
@@ -288,7 +288,7 @@ func (d *Daemon) end(sig syscall.Signal) {
 	if d.cmd == nil {
 		return
 	}
-	d.cmd.Process.Signal(sig)
+	_ = d.cmd.Process.Signal(sig) // gone already is as good
 	<-d.ended
 	d.cmd = nil
 }

@@ -30,8 +30,7 @@ const parkedLife = 24 * time.Hour
 // python runs the sealed lanes on Python code: it implements laneRunner.
 type python struct {
 	Config
-	work  string // drivers are below
-	trees string // the parent of every repository's trees
+	work string // drivers are below
 
 	mu     sync.Mutex
 	kits   map[string]*prepared // by interpreter

@@ -573,7 +573,7 @@ func (e *editor) finish(f *os.File, name string, data []byte) error {
 		err = e.own(name)
 	}
 	if err != nil {
-		e.r.root.Remove(name)
+		_ = e.r.root.Remove(name)
 	}
 	return err
 }
@@ -589,7 +589,7 @@ func (e *editor) replace(name string, data []byte) error {
 		return err
 	}
 	if err := e.r.root.Rename(aside, name); err != nil {
-		e.r.root.Remove(aside)
+		_ = e.r.root.Remove(aside)
 		return err
 	}
 	return e.lock.Sync()

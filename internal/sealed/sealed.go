@@ -219,7 +219,7 @@ type redacted struct{}
 
 func (redacted) String() string                 { return redactedText }
 func (redacted) GoString() string               { return redactedText }
-func (redacted) Format(s fmt.State, _ rune)     { io.WriteString(s, redactedText) }
+func (redacted) Format(s fmt.State, _ rune)     { _, _ = io.WriteString(s, redactedText) }
 func (redacted) MarshalJSON() ([]byte, error)   { return json.Marshal(redactedText) }
 func (redacted) MarshalText() ([]byte, error)   { return []byte(redactedText), nil }
 func (redacted) MarshalBinary() ([]byte, error) { return []byte(redactedText), nil }

@@ -426,9 +426,13 @@ func (s *server) run(ctx, gone context.Context, peer Peer, cmd string, channel s
 }
 
 func (s *server) shell(ctx context.Context, peer Peer, argv []string, channel ssh.Channel) (status int) {
-	status = 1 // what a panic leaves
-	defer s.recovered(Event{What: "command panicked", Remote: peer.Remote, Key: peer.Fingerprint})
-	return s.Handler.Exec(ctx, peer, argv, channel, channel.Stderr())
+	const panicked = 1
+	status = panicked
+	func() {
+		defer s.recovered(Event{What: "command panicked", Remote: peer.Remote, Key: peer.Fingerprint})
+		status = s.Handler.Exec(ctx, peer, argv, channel, channel.Stderr())
+	}()
+	return status
 }
 
 // replay is the server's side of one dialogue.

@@ -190,7 +190,7 @@ func TestPackReachesTheDaemonWhole(t *testing.T) {
 		}
 		got, err := io.ReadAll(in)
 		if err != nil || !bytes.Equal(got, pack) {
-			return replay.Verdict{Cause: replay.Broken}, fmt.Errorf("%d bytes, %v", len(got), err)
+			return replay.Verdict{Cause: replay.Broken}, fmt.Errorf("%d bytes, %w", len(got), err)
 		}
 		if _, err := up.Fetch(ctx, nil); err == nil {
 			return replay.Verdict{Cause: replay.Broken}, errors.New("fetched twice")
