@@ -114,12 +114,12 @@ func setup(env *testscript.Env) error {
 
 func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
 
-// gate SEED [-seal DIR] [-wait D] [-strict] [-start]: makes the bare
+// gate SEED [-seal DIR] [-wait D] [-strict] [-tcp] [-more YAML]: makes the bare
 // repository $SRV from the directory SEED, puts a gate on its main branch, and
 // with -seal a hookd that holds DIR as its sealed tree.
 func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: gate SEED [-seal DIR] [-wait D] [-strict] [-more YAML]")
+		ts.Fatalf("usage: gate SEED [-seal DIR] [-wait D] [-strict] [-tcp] [-more YAML]")
 	}
 	h := of(ts)
 	seed, opts := ts.MkAbs(args[0]), options(ts, args[1:])
@@ -139,7 +139,7 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv("HOOKD_CONFIG", d.Config)
 		ts.Setenv("SEALED", d.Sealed)
 	}
-	g := &rig.Gate{Server: server, ID: id, Protected: []string{"ref: refs/heads/main\nbaseline: " + tip, "pattern: refs/heads/release/**"}, Hookd: h.hookd, Wait: opts["-wait"]}
+	g := &rig.Gate{Server: server, ID: id, Protected: []string{"ref: refs/heads/main\nbaseline: " + tip, "pattern: refs/heads/release/**"}, Hookd: h.hookd, Wait: opts["-wait"], TCP: opts["-tcp"] != ""}
 	if opts["-strict"] != "" {
 		g.Modes = "      topic: {paths: enforce, replay: enforce}\n"
 	}
@@ -265,7 +265,7 @@ func options(ts *testscript.TestScript, args []string) map[string]string {
 	opts := map[string]string{}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
-		case "-strict":
+		case "-strict", "-tcp":
 			opts[args[i]] = "yes"
 		case "-seal", "-wait", "-more":
 			if i+1 == len(args) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sealgate/sealgate/internal/rig"
 )
 
 // sshd: starts a real sshd on loopback that lets the script's key in, and sets
@@ -31,7 +33,8 @@ func cmdSSHD(ts *testscript.TestScript, neg bool, args []string) {
 	if os.Getuid() == 0 {
 		ts.Check(os.MkdirAll("/run/sshd", 0o755))
 	}
-	port := freePort(ts)
+	port, err := rig.FreePort()
+	ts.Check(err)
 	conf := fmt.Sprintf(`Port %d
 ListenAddress 127.0.0.1
 HostKey %[2]s/host
@@ -67,11 +70,4 @@ AcceptEnv *
 	}
 	body, err := os.ReadFile(filepath.Join(dir, "log"))
 	ts.Fatalf("sshd does not listen: %s %v", body, err)
-}
-
-func freePort(ts *testscript.TestScript) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

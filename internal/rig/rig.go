@@ -88,6 +88,7 @@ type Gate struct {
 	Protected []string // lines of the protected list: "ref: …\n baseline: …" or "pattern: …"
 	Hookd     *Daemon  // nil: no replay
 	Wait      string   // of hookd; empty is the default
+	TCP       bool     // hookd is asked over TCP, not over its socket
 	Modes     string   // YAML of mode:, or empty
 	Config    string   // gate.yaml; Install fills it
 	State     string   // the records; Install fills it
@@ -126,7 +127,11 @@ func (g *Gate) yaml(dir string) string {
 	var y strings.Builder
 	fmt.Fprintf(&y, "version: 1\nstate: %s\n", g.State)
 	if d := g.Hookd; d != nil {
-		fmt.Fprintf(&y, "hookd:\n  address: unix:%s\n  host_key: %s\n  client_key: %s\n", d.Socket, d.HostKey, d.ClientKey)
+		address := "unix:" + d.Socket
+		if g.TCP {
+			address = fmt.Sprintf("tcp:127.0.0.1:%d", d.Port)
+		}
+		fmt.Fprintf(&y, "hookd:\n  address: %s\n  host_key: %s\n  client_key: %s\n", address, d.HostKey, d.ClientKey)
 		if g.Wait != "" {
 			fmt.Fprintf(&y, "  wait: %s\n", g.Wait)
 		}
@@ -147,6 +152,7 @@ type Daemon struct {
 	rig                        *Rig
 	Repo                       string // repository id
 	Socket, HostKey, ClientKey string
+	Port                       int // on loopback, beside the socket
 	Config, Sealed             string
 	Own                        bool // sandboxes have uids of their own
 	logFile                    string
@@ -174,6 +180,9 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 		}
 	}
 	var err error
+	if d.Port, err = FreePort(); err != nil {
+		return nil, err
+	}
 	if d.HostKey, err = r.Keygen(name + "/host"); err != nil {
 		return nil, err
 	}
@@ -182,7 +191,7 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 		return nil, err
 	}
 	var y strings.Builder
-	fmt.Fprintf(&y, "version: 1\ndata: %[1]s/data\nlisten: [\"unix:%[2]s\"]\nhost_key: %[1]s/host\n", dir, d.Socket)
+	fmt.Fprintf(&y, "version: 1\ndata: %[1]s/data\nlisten: [\"unix:%[2]s\", \"tcp:127.0.0.1:%[3]d\"]\nhost_key: %[1]s/host\n", dir, d.Socket, d.Port)
 	fmt.Fprintf(&y, "clients:\n  - {key: \"%s\", role: gate, repositories: [%s]}\n", client, d.Repo)
 	if d.Own {
 		fmt.Fprintf(&y, "sandbox:\n  uids: {first: %d, count: %d}\n", firstSlot(), slots)
@@ -201,6 +210,16 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 		return nil, err
 	}
 	return d, nil
+}
+
+// FreePort finds a port of loopback that nobody listens on.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // Give hands what is below dir to hookd's user.
