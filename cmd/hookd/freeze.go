@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -19,6 +20,11 @@ const maxFreezeDays = 90
 func freezeCommand(a *app) *cobra.Command {
 	var ch choice
 	c := group("freeze", "mute a flaky test for a while", freezeAdd(a, &ch), freezeList(a, &ch), freezePrune(a, &ch))
+	c.Long = "A freeze says that a known flaky test does not count for some days. It has an owner, and while it\n" +
+		"is in the ledger after its last day, or has no owner, every change is refused."
+	c.Example = `  hookd freeze add tests.test_slow --reason "times out on Mondays" --owner maria --days 14 --repo shop
+  hookd freeze list --repo shop
+  hookd freeze prune --repo shop`
 	ch.sealFlags(c)
 	return c
 }
@@ -43,10 +49,14 @@ func freezeAdd(a *app, ch *choice) *cobra.Command {
 			}
 			n.TestID = args[0]
 			n.Expires = a.now().UTC().Truncate(time.Second).AddDate(0, 0, days)
-			if n.Parent, err = freezeParent(c, p, n.Parent); err != nil {
+			if n.Parent, err = freezeParent(c, ch, p, n.Parent); err != nil {
 				return err
 			}
-			if err := sealed.AddFreeze(p.seal, n); err != nil {
+			err = sealed.AddFreeze(p.seal, n)
+			if errors.Is(err, sealed.ErrFrozen) {
+				return fail(exitError, "hookd freeze list shows until when; hookd freeze prune removes what has expired", "%w", err)
+			}
+			if err != nil {
 				return sealFault(err)
 			}
 			a.say("frozen until %s: %s (parent %s)", n.Expires.Format(time.RFC3339), n.TestID, n.Parent[:12])
@@ -62,8 +72,8 @@ func freezeAdd(a *app, ch *choice) *cobra.Command {
 	return c
 }
 
-func freezeParent(c *cobra.Command, p place, rev string) (string, error) {
-	id, err := lockParent(c.Context(), p, rev)
+func freezeParent(c *cobra.Command, ch *choice, p place, rev string) (string, error) {
+	id, err := ch.parent(c.Context(), p, rev)
 	if err != nil || id != "" {
 		return id, err
 	}

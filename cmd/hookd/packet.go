@@ -58,6 +58,9 @@ func packetList(a *app, from *storeChoice) *cobra.Command {
 				return err
 			}
 			filter.Since = at
+			if filter.Ref != "" && !strings.HasPrefix(filter.Ref, "refs/") {
+				filter.Ref = "refs/heads/" + filter.Ref
+			}
 			s, err := from.open()
 			if err != nil {
 				return err
@@ -69,12 +72,16 @@ func packetList(a *app, from *storeChoice) *cobra.Command {
 			if asJSON {
 				return a.json(append([]packetstore.Entry{}, entries...))
 			}
+			if len(entries) == 0 && (filter.Repository != "" || filter.Ref != "" || since != "") {
+				a.say("no decision matches; hookd packet list without --repo, --ref and --since shows all")
+				return nil
+			}
 			return a.packetTable(entries)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&filter.Repository, "repo", "", "only this repository, by name or id")
-	f.StringVar(&filter.Ref, "ref", "", "only decisions about this ref, by its full name")
+	f.StringVar(&filter.Ref, "ref", "", "only decisions about this branch, or ref by its full name")
 	f.StringVar(&since, "since", "", "only decisions since: 36h, 7d, 2026-01-31 or 2026-01-31T10:00:00Z")
 	f.IntVar(&filter.Limit, "limit", 50, "at most this many; 0 is all")
 	f.BoolVar(&asJSON, "json", false, "write the list as JSON")

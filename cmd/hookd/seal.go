@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +20,10 @@ func sealCommand(a *app) *cobra.Command {
 	var ch choice
 	c := group("seal", "make, lock and check a sealed tree",
 		sealInit(a, &ch), sealNewProperty(a, &ch), sealAddFixture(a, &ch), sealTry(a, &ch), sealLock(a, &ch), sealVerify(a, &ch))
+	c.Example = `  hookd seal new-property adds_up --repo shop - <adds_up.py
+  hookd seal add-fixture dinner dinner.json --repo shop
+  hookd seal lock --repo shop --parent COMMIT
+  hookd seal try COMMIT --repo shop`
 	ch.sealFlags(c)
 	return c
 }
@@ -54,17 +60,23 @@ func sealInit(a *app, ch *choice) *cobra.Command {
 func sealNewProperty(a *app, ch *choice) *cobra.Command {
 	var fixtures []string
 	c := &cobra.Command{
-		Use:   "new-property ID",
-		Short: "add a property that fails until it is written",
-		Args:  exactly("ID"),
+		Use:   "new-property ID [FILE|-]",
+		Short: "add a property: FILE, or standard input, or a template that fails until it is written",
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usage("hookd seal new-property takes ID, and FILE where the property is written already")
+			}
 			p, err := ch.resolve()
 			if err != nil {
 				return err
 			}
+			if len(args) == 2 {
+				return a.addProperty(p.seal, args[0], fixtures, args[1])
+			}
 			name, err := sealed.NewProperty(p.seal, args[0], fixtures)
 			if err != nil {
-				return sealFault(err)
+				return editFault(err)
 			}
 			a.say("property %s: write holds() in %s", args[0], filepath.Join(p.seal, name))
 			a.say("until then it refuses every change; run hookd seal lock when it is written")
@@ -73,6 +85,21 @@ func sealNewProperty(a *app, ch *choice) *cobra.Command {
 	}
 	c.Flags().StringSliceVar(&fixtures, "fixture", nil, "ask it about this fixture only (may be given again; default: all)")
 	return c
+}
+
+// addProperty adds a property that is written already.
+func (a *app) addProperty(dir, id string, fixtures []string, from string) error {
+	in, err := a.input("property", from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	name, err := sealed.AddProperty(dir, id, fixtures, in)
+	if err != nil {
+		return editFault(err)
+	}
+	a.say("property %s: %s", id, name)
+	return nil
 }
 
 func sealAddFixture(a *app, ch *choice) *cobra.Command {
@@ -85,14 +112,14 @@ func sealAddFixture(a *app, ch *choice) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in, err := a.input(args[1])
+			in, err := a.input("fixture", args[1])
 			if err != nil {
 				return err
 			}
 			defer in.Close()
 			name, sum, err := sealed.AddFixture(p.seal, args[0], args[1], in)
 			if err != nil {
-				return sealFault(err)
+				return editFault(err)
 			}
 			a.say("fixture %s: %s, sha256 %s", args[0], name, sum)
 			return nil
@@ -100,13 +127,13 @@ func sealAddFixture(a *app, ch *choice) *cobra.Command {
 	}
 }
 
-func (a *app) input(name string) (io.ReadCloser, error) {
+func (a *app) input(what, name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(a.stdin), nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("read fixture: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	return f, nil
 }
@@ -115,7 +142,9 @@ func sealTry(a *app, ch *choice) *cobra.Command {
 	return &cobra.Command{
 		Use:   "try COMMIT",
 		Short: "judge one commit by the tree, and store nothing",
-		Args:  exactly("COMMIT"),
+		Long: "Judge one commit by the tree as it is now, as a push of it would be judged, and store nothing.\n" +
+			"Exit codes: 0 ok, 2 not ok, 3 not judged, 64 usage.",
+		Args: exactly("COMMIT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := ch.resolve()
 			if err != nil {
@@ -124,14 +153,18 @@ func sealTry(a *app, ch *choice) *cobra.Command {
 			if p.gitDir == "" {
 				return usage("which git repository? give --git-dir DIR")
 			}
-			id, err := commit(c.Context(), p.gitDir, args[0])
+			id, err := ch.commit(c.Context(), p, args[0])
 			if err != nil {
 				return err
 			}
 			if a.try == nil {
 				return fail(exitNotJudged, "", "this build of hookd cannot replay")
 			}
-			if code := a.try(c.Context(), p.seal, p.gitDir, id, a.stdout); code != exitOK {
+			code := a.try(c.Context(), p.seal, p.gitDir, id, a.stdout)
+			if code == exitOK || code == exitNotOK {
+				a.say("(only tried: this decision is not stored)")
+			}
+			if code != exitOK {
 				return errSilent{code}
 			}
 			return nil
@@ -150,11 +183,14 @@ func sealLock(a *app, ch *choice) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			id, err := lockParent(c.Context(), p, parent)
+			id, err := ch.parent(c.Context(), p, parent)
 			if err != nil {
 				return err
 			}
 			changed, err := sealed.Lock(p.seal, id)
+			if lacksParent(err) {
+				return fail(exitNotOK, "give --parent: the full id of a commit, or its name in the repository that --git-dir names", "%w", err)
+			}
 			if err != nil {
 				return sealFault(err)
 			}
@@ -168,10 +204,28 @@ func sealLock(a *app, ch *choice) *cobra.Command {
 	return c
 }
 
-// lockParent is the commit to lock for; empty keeps the one that is there.
-func lockParent(ctx context.Context, p place, rev string) (string, error) {
+func lacksParent(err error) bool {
+	var faults sealed.Faults
+	return errors.As(err, &faults) && slices.ContainsFunc(faults, func(f sealed.Fault) bool {
+		return f.File == sealed.ManifestName && f.Field == "parent_sha_at_lock"
+	})
+}
+
+// commit resolves a revision. hookd's mirror, which is asked unless --git-dir
+// names another repository, has commits and no branches.
+func (ch *choice) commit(ctx context.Context, p place, rev string) (string, error) {
+	id, err := commit(ctx, p.gitDir, rev)
+	var told *failure
+	if err != nil && ch.gitDir == "" && !errors.As(err, &told) {
+		return "", fail(exitError, "hookd's mirror knows no branch names: give the full id, or --git-dir DIR", "%w", err)
+	}
+	return id, err
+}
+
+// parent is the commit to lock for; empty keeps the one that is there.
+func (ch *choice) parent(ctx context.Context, p place, rev string) (string, error) {
 	if rev != "" {
-		return commit(ctx, p.gitDir, rev)
+		return ch.commit(ctx, p, rev)
 	}
 	if p.gitDir == "" {
 		return "", nil
@@ -213,10 +267,24 @@ func (a *app) verified(dir, word string) error {
 	a.say("%s: %s, %s, %s, %s; seal %s", word,
 		count(len(t.Properties), "property", "properties"), count(len(t.Fixtures), "fixture", "fixtures"),
 		count(len(t.Oracles()), "invariant file", "invariant files"), count(len(t.Freezes.Entries()), "freeze", "freezes"), t.Digest[:12])
-	for _, w := range t.Warnings() {
+	for _, w := range a.warnings(t) {
 		fmt.Fprintf(a.stderr, "hint: %s\n", w)
 	}
 	return nil
+}
+
+// warnings are those of the tree, and the freezes that refuse every change today.
+func (a *app) warnings(t *sealed.Tree) []string {
+	all := t.Warnings()
+	for _, e := range t.Freezes.Entries() {
+		switch {
+		case e.Expired(a.now()):
+			all = append(all, fmt.Sprintf("freeze %s has expired and refuses every change: hookd freeze prune removes it", printable(e.TestID())))
+		case strings.TrimSpace(e.Owner()) == "":
+			all = append(all, fmt.Sprintf("freeze %s has no owner and refuses every change", printable(e.TestID())))
+		}
+	}
+	return all
 }
 
 func count(n int, one, more string) string {
@@ -237,7 +305,7 @@ func (a *app) verifyJSON(dir string) error {
 	switch {
 	case err == nil:
 		result.OK, result.Digest = true, t.Digest
-		result.Warnings = append(result.Warnings, t.Warnings()...)
+		result.Warnings = append(result.Warnings, a.warnings(t)...)
 	case !errors.As(err, &result.Faults):
 		return err
 	}
@@ -248,6 +316,20 @@ func (a *app) verifyJSON(dir string) error {
 		return errSilent{exitNotOK}
 	}
 	return nil
+}
+
+// editFault is for a verb that adds to a tree: it did nothing.
+func editFault(err error) error {
+	var faults sealed.Faults
+	switch {
+	case errors.Is(err, sealed.ErrBadID):
+		return fail(exitUsage, "", "%w", err)
+	case errors.Is(err, sealed.ErrTaken):
+		return fail(exitError, "to change it, write its file in the sealed tree and run hookd seal lock", "%w", err)
+	case errors.As(err, &faults):
+		return fail(exitNotOK, "nothing was changed", "%w", err)
+	}
+	return err
 }
 
 // sealFault gives faults of a tree their exit code and a next step.

@@ -97,10 +97,33 @@ func TestFromNothingToALockedTree(t *testing.T) {
 		t.Error(out)
 	}
 	d.fails(exitNotOK, "parent_sha_at_lock: a placeholder", "seal", "lock", "--seal", dir)
+	d.fails(exitNotOK, "hint: give --parent", "seal", "lock", "--seal", dir)
 	r := d.run("seal", "lock", "--seal", dir, "--parent", commitA)
 	if r.code != exitOK || !strings.Contains(r.out, "locked: 1 property, 1 fixture, 0 invariant files") || !strings.Contains(r.err, "still the template") {
 		t.Errorf("%+v", r)
 	}
+	d.ok("seal", "verify", "--seal", dir)
+}
+
+func TestAPropertyThatIsWrittenAlreadyIsAdded(t *testing.T) {
+	d, dir := locked(t)
+	d.stdin = "def holds(fixture_bytes):\n    return False\n"
+	if out := d.ok("seal", "new-property", "p_piped", "-", "--seal", dir); out != "property p_piped: properties/p_piped.py\n" {
+		t.Error(out)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "properties", "p_piped.py")); err != nil || string(got) != d.stdin {
+		t.Errorf("%v %q", err, got)
+	}
+	d.fails(exitError, "read property", "seal", "new-property", "p_file", filepath.Join(dir, "none.py"), "--seal", dir)
+	d.ok("seal", "lock", "--seal", dir)
+}
+
+func TestWhatIsThereAlreadyIsKeptAndTheHintSaysHowToChangeIt(t *testing.T) {
+	d, dir := locked(t)
+	for _, args := range [][]string{{"new-property", "p_total"}, {"new-property", "p_total", "-"}, {"add-fixture", "order", "-"}} {
+		d.fails(exitError, "write its file in the sealed tree", append(append([]string{"seal"}, args...), "--seal", dir)...)
+	}
+	d.fails(exitNotOK, "hint: nothing was changed", "seal", "new-property", "q", "--fixture", "none", "--seal", dir)
 	d.ok("seal", "verify", "--seal", dir)
 }
 
@@ -130,7 +153,10 @@ func TestAWrongCommandLineExits64(t *testing.T) {
 		{"seal verify --bogus", "unknown flag"},
 		{"seal verify --seal DIR --repo shop", "not both"},
 		{"seal init a b", "one directory"},
-		{"seal new-property --seal DIR", "takes 1 operand: ID"},
+		{"seal new-property --seal DIR", "takes ID"},
+		{"seal new-property a b c --seal DIR", "takes ID"},
+		{"seal new-property a/b --seal DIR", "no id"},
+		{"seal add-fixture a/b - --seal DIR", "no id"},
 		{"seal lock --seal DIR --parent main", "no git repository is known"},
 		{"seal try --seal DIR", "takes 1 operand"},
 		{"seal try HEAD --seal DIR", "which git repository"},
@@ -171,6 +197,13 @@ func TestFreezesAreAddedListedAndPruned(t *testing.T) {
 	if err := json.Unmarshal([]byte(d.ok("freeze", "list", "--seal", dir, "--json")), &rows); err != nil || len(rows) != 2 || !rows[0].Expired || rows[0].MaxRuns != 3 {
 		t.Errorf("%v %+v", err, rows)
 	}
+	if r := d.run("seal", "verify", "--seal", dir); r.code != exitOK || strings.Count(r.err, "has expired and refuses every change") != 1 || strings.Contains(r.err, "\u202e") {
+		t.Errorf("%+v", r)
+	}
+	if out := d.ok("seal", "verify", "--json", "--seal", dir); !strings.Contains(out, "freeze public.t has expired") {
+		t.Error(out)
+	}
+	d.fails(exitError, "hookd freeze prune removes", "freeze", "add", "public.t", "--reason", "r", "--owner", "o", "--seal", dir)
 	if out := d.ok("freeze", "prune", "--seal", dir); !strings.Contains(out, "removed public.t\n") || !strings.Contains(out, "1 expired freeze removed") {
 		t.Error(out)
 	}
@@ -192,7 +225,7 @@ func TestTryHandsOverTreeRepositoryAndCommit(t *testing.T) {
 		return exitNotOK
 	}
 	r := d.run("seal", "try", commitA, "--seal", dir, "--git-dir", "/srv/shop.git")
-	if want := dir + " /srv/shop.git " + commitA; r.code != exitNotOK || got != want || r.out != "merge_ok false\n" || r.err != "" {
+	if want := dir + " /srv/shop.git " + commitA; r.code != exitNotOK || got != want || r.out != "merge_ok false\n(only tried: this decision is not stored)\n" || r.err != "" {
 		t.Errorf("%q %+v", got, r)
 	}
 }
@@ -267,6 +300,9 @@ repositories:
 	d.ok("seal", "new-property", "p", "--config", file, "--repo", "shop")
 	d.ok("seal", "add-fixture", "f", file, "--config", file, "--repo", "shop")
 	d.fails(exitNotOK, "no parent was given", "seal", "lock", "--config", file, "--repo", "shop") // the mirror is empty
+	for _, verb := range [][]string{{"lock", "--parent", "main"}, {"try", "main"}} {
+		d.fails(exitError, "hookd's mirror knows no branch names", append([]string{"seal", "--config", file, "--repo", "shop"}, verb...)...)
+	}
 	d.ok("seal", "lock", "--config", file, "--repo", "shop", "--parent", commitA)
 	d.fails(exitUsage, `no repository "blog"`, "seal", "verify", "--config", file, "--repo", "blog")
 	d.fails(exitError, "hookd.yaml", "seal", "verify", "--config", base+"/none/hookd.yaml", "--repo", "shop")
@@ -324,6 +360,12 @@ func TestPacketsAreListedShownAndVerified(t *testing.T) {
 		if err := json.Unmarshal([]byte(d.ok(args...)), &list); err != nil || len(list) != c.n || list == nil {
 			t.Errorf("%s: %v, %d", c.flags, err, len(list))
 		}
+	}
+	if out := d.ok("packet", "list", "--store", dir, "--ref", "main"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "refs/heads/main") {
+		t.Error(out)
+	}
+	if out := d.ok("packet", "list", "--store", dir, "--repo", "none"); !strings.Contains(out, "no decision matches") {
+		t.Error(out)
 	}
 	if out := d.ok("packet", "show", ids[0][:8], "--store", dir); !strings.Contains(out, "decision "+ids[0][:8]+": blocked") {
 		t.Error(out)

@@ -30,10 +30,17 @@ def holds(fixture_bytes: bytes) -> bool:
     raise NotImplementedError("` + templateMark + `")
 `
 
+// What an edit refuses for the word it was given, not for the state of the tree.
+var (
+	ErrBadID  = errors.New("no id (letters, digits, _ . -; at most 100)")
+	ErrTaken  = errors.New("the tree has one already")
+	ErrFrozen = errors.New("it is frozen already")
+)
+
 // Init makes the skeleton of a sealed tree in dir, which must be empty or not
 // exist. Made by root it belongs to whom the directory above it belongs, so that
-// hookd's user can read what root makes in hookd's place. It judges nothing until a property and a fixture were added and the tree
-// was locked.
+// hookd's user can read what root makes in hookd's place. It judges nothing until
+// a property and a fixture were added and the tree was locked.
 func Init(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if err == nil {
@@ -89,6 +96,19 @@ func likeAbove(dir string) error {
 // returns the module's path below dir. With no fixtures named it is asked about
 // every fixture.
 func NewProperty(dir, id string, fixtures []string) (string, error) {
+	return addProperty(dir, id, fixtures, fmt.Appendf(nil, propertyTemplate, id))
+}
+
+// AddProperty is NewProperty with a module that is written already: the bytes of r.
+func AddProperty(dir, id string, fixtures []string, r io.Reader) (string, error) {
+	module, err := readCapped(r)
+	if err != nil {
+		return "", fmt.Errorf("add property %q: %w", id, err)
+	}
+	return addProperty(dir, id, fixtures, module)
+}
+
+func addProperty(dir, id string, fixtures []string, module []byte) (string, error) {
 	e, err := edit(dir)
 	if err != nil {
 		return "", err
@@ -97,6 +117,10 @@ func NewProperty(dir, id string, fixtures []string) (string, error) {
 	m, err := e.manifest()
 	if err != nil {
 		return "", err
+	}
+	taken := slices.ContainsFunc(m.Properties, func(p manifestProperty) bool { return p.ID == id })
+	if err := newID(id, taken); err != nil {
+		return "", fmt.Errorf("add property %q: %w", id, err)
 	}
 	name := PropertiesDir + "/" + id + ".py"
 	p := manifestProperty{ID: id, Path: name}
@@ -107,10 +131,32 @@ func NewProperty(dir, id string, fixtures []string) (string, error) {
 	if err := checkManifest(m); err != nil {
 		return "", fmt.Errorf("add property %q: %w", id, err)
 	}
-	if err := e.create(name, fmt.Appendf(nil, propertyTemplate, id)); err != nil {
+	if err := e.create(name, module); err != nil {
 		return "", fmt.Errorf("add property %q: %w", id, err)
 	}
 	return name, e.writeJSON(ManifestName, m)
+}
+
+func newID(id string, taken bool) error {
+	switch {
+	case !idForm.MatchString(id):
+		return ErrBadID
+	case taken:
+		return ErrTaken
+	}
+	return nil
+}
+
+// readCapped reads one file of a tree from outside it.
+func readCapped(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("larger than %d bytes", maxFile)
+	}
+	return data, nil
 }
 
 var extForm = regexp.MustCompile(`^\.[A-Za-z0-9]{1,10}$`)
@@ -118,12 +164,9 @@ var extForm = regexp.MustCompile(`^\.[A-Za-z0-9]{1,10}$`)
 // AddFixture adds a fixture with the bytes of r and returns its path below dir
 // and its digest. The file is named after the id, with the extension of from.
 func AddFixture(dir, id, from string, r io.Reader) (name, sum string, err error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	data, err := readCapped(r)
 	if err != nil {
 		return "", "", fmt.Errorf("add fixture %q: %w", id, err)
-	}
-	if len(data) > maxFile {
-		return "", "", fmt.Errorf("add fixture %q: larger than %d bytes", id, maxFile)
 	}
 	e, err := edit(dir)
 	if err != nil {
@@ -133,6 +176,10 @@ func AddFixture(dir, id, from string, r io.Reader) (name, sum string, err error)
 	m, err := e.manifest()
 	if err != nil {
 		return "", "", err
+	}
+	taken := slices.ContainsFunc(m.Fixtures, func(f manifestFixture) bool { return f.ID == id })
+	if err := newID(id, taken); err != nil {
+		return "", "", fmt.Errorf("add fixture %q: %w", id, err)
 	}
 	ext := path.Ext(from)
 	if !extForm.MatchString(ext) || ext == ".pyc" {
@@ -314,7 +361,7 @@ func AddFreeze(dir string, n NewFreeze) error {
 	}
 	return editLedger(dir, func(l *ledger) error {
 		if slices.ContainsFunc(l.Entries, func(x ledgerEntry) bool { return x.TestID == n.TestID }) {
-			return fmt.Errorf("freeze %q: it is frozen already", n.TestID)
+			return fmt.Errorf("freeze %q: %w", n.TestID, ErrFrozen)
 		}
 		l.Entries = append(l.Entries, ledgerEntry{
 			TestID: n.TestID, Reason: n.Reason, Owner: n.Owner, Parent: n.Parent,

@@ -2,6 +2,7 @@ package sealed
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -89,8 +90,12 @@ func TestEditsRefuseWhatIsThereOrMalformed(t *testing.T) {
 		"lock, bad parent": func() error { _, err := Lock(dir, "main"); return err },
 		"lock, no parent":  func() error { _, err := Lock(dir, ""); return err },
 	} {
-		if edit() == nil {
+		err := edit()
+		if err == nil {
 			t.Errorf("%s: accepted", name)
+		}
+		if want := map[string]error{"property twice": ErrTaken, "fixture twice": ErrTaken, "property id": ErrBadID, "fixture id": ErrBadID}[name]; want != nil && !errors.Is(err, want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if read(t, dir, ManifestName) != before {
@@ -99,6 +104,15 @@ func TestEditsRefuseWhatIsThereOrMalformed(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "fixtures", "g.bin"), []byte("mine"), 0o600))
 	if _, _, err := AddFixture(dir, "g", "-", strings.NewReader("")); err == nil || read(t, dir, "fixtures/g.bin") != "mine" {
 		t.Error("a file that was there is overwritten")
+	}
+}
+
+func TestAModuleThatIsWrittenAlreadyIsTakenAsItIs(t *testing.T) {
+	dir := made(t)
+	name, err := AddProperty(dir, "p", nil, strings.NewReader(property))
+	must(t, err)
+	if read(t, dir, name) != property {
+		t.Error("other bytes")
 	}
 }
 
