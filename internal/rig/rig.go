@@ -175,6 +175,9 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 		}
 	}
 	for path, body := range sealed {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(d.Sealed, path)), 0o700); err != nil {
+			return nil, err
+		}
 		if err := os.WriteFile(filepath.Join(d.Sealed, path), body, 0o600); err != nil {
 			return nil, err
 		}
