@@ -46,7 +46,7 @@ func (c *call) open(ctx context.Context, conf config.Gate, repo config.Repositor
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, conf, repo, repo.Path, push.Environment{Path: environ.Path})
+	return open(ctx, conf, repo, repo.Path, push.Environment{Path: environ.Path}, started{})
 }
 
 // status shows where the protected refs stand, and where they should.

@@ -31,13 +31,15 @@ func (c *call) receive(ctx context.Context) int {
 	if err != nil {
 		return c.fault(config.Repository{}, finding.PushMalformed, err, exitUndecided)
 	}
-	conf, err := config.LoadGate(c.config)
-	if err != nil {
-		return c.fault(config.Repository{}, finding.ConfigFault, err, exitMisconfigured)
-	}
 	dir, err := gitDir(environ)
 	if err != nil {
 		return c.fault(config.Repository{}, finding.RepositoryMismatch, err, exitMisconfigured)
+	}
+	ahead := c.startGit(ctx, dir, environ)
+	defer ahead.end()
+	conf, err := config.LoadGate(c.config)
+	if err != nil {
+		return c.fault(config.Repository{}, finding.ConfigFault, err, exitMisconfigured)
 	}
 	repo, listed, err := c.find(conf, dir)
 	if err != nil {
@@ -51,7 +53,7 @@ func (c *call) receive(ctx context.Context) int {
 	if err != nil {
 		return c.fault(repo, finding.PushMalformed, err, exitUndecided)
 	}
-	g, err := open(ctx, conf, repo, dir, environ)
+	g, err := open(ctx, conf, repo, dir, environ, ahead)
 	if err != nil {
 		return c.fault(repo, finding.ConfigFault, err, exitMisconfigured)
 	}
@@ -144,15 +146,54 @@ func (c *call) find(conf config.Gate, dir string) (repo config.Repository, liste
 	return config.Repository{}, false, nil
 }
 
+// started is a repository whose git child starts while the configuration is
+// read; a zero one is none.
+type started struct {
+	repo *gitrepo.Repo
+	done chan struct{}
+}
+
+// startGit starts git where the shim says that this repository is gated: most
+// of a short hook's time is git's start. Its failure shows at the first request.
+func (c *call) startGit(ctx context.Context, dir string, environ push.Environment) started {
+	if c.repo == "" {
+		return started{}
+	}
+	r, err := openRepo(ctx, dir, environ)
+	if err != nil {
+		return started{}
+	}
+	s := started{repo: r, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		r.Start()
+	}()
+	return s
+}
+
+func (s started) end() {
+	if s.repo == nil {
+		return
+	}
+	<-s.done
+	s.repo.Close()
+}
+
+func openRepo(ctx context.Context, dir string, environ push.Environment) (*gitrepo.Repo, error) {
+	return gitrepo.Open(ctx, gitrepo.Options{GitDir: dir, ObjectDirectory: environ.ObjectDirectory, Alternates: environ.Alternates, Path: environ.Path})
+}
+
 // open puts together what judges a repository's pushes.
-func open(ctx context.Context, conf config.Gate, repo config.Repository, dir string, environ push.Environment) (*gate.Gate, error) {
+func open(ctx context.Context, conf config.Gate, repo config.Repository, dir string, environ push.Environment, ahead started) (*gate.Gate, error) {
 	signers, err := approval.LoadSigners(repo.Maintainers, repo.RevokedKeys, repo.Agents)
 	if err != nil {
 		return nil, err
 	}
-	r, err := gitrepo.Open(ctx, gitrepo.Options{GitDir: dir, ObjectDirectory: environ.ObjectDirectory, Alternates: environ.Alternates, Path: environ.Path})
-	if err != nil {
-		return nil, err
+	r := ahead.repo
+	if r == nil {
+		if r, err = openRepo(ctx, dir, environ); err != nil {
+			return nil, err
+		}
 	}
 	store, err := state.Open(filepath.Join(conf.State, repo.ID), time.Now())
 	if err != nil {
@@ -222,7 +263,7 @@ func (c *call) after(ctx context.Context) (*gate.Gate, []push.Update, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := open(ctx, conf, repo, dir, environ)
+	g, err := open(ctx, conf, repo, dir, environ, started{})
 	return g, updates, err
 }
 

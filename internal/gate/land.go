@@ -43,7 +43,14 @@ func (j *judgement) land(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("record the push: %w", err)
 	}
-	if err := locked.Save(records...); err != nil {
+	// Nothing more is asked of git: let it end while the disk works.
+	ended := make(chan error, 1)
+	go func() { ended <- j.Repo.Close() }()
+	err = locked.Save(records...)
+	if cerr := <-ended; err == nil && cerr != nil {
+		return cerr
+	}
+	if err != nil {
 		return j.unrecorded(err)
 	}
 	return nil

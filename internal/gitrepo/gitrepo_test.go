@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -363,5 +364,80 @@ func TestSHA256RepositoriesAreRead(t *testing.T) {
 	g, err := h.open().History(ctx, []string{ids[1]}, []string{ids[0]}, nil)
 	if err != nil || !g.Inside(g.Find(ids[1])) || g.Inside(g.Find(ids[0])) || len(g.Tree(g.Find(ids[1]))) != 64 {
 		t.Fatalf("%v", err)
+	}
+}
+
+// A short walk over cat-file must name exactly what a naive walk names, whatever
+// the clocks say, or leave it to git.
+func TestShortWalksAreExact(t *testing.T) {
+	const size = 14
+	taken := 0
+	for seed := range 4 {
+		rng := rand.New(rand.NewSource(int64(100 + seed)))
+		parents := randomGraph(rng, size)
+		h := newHost(t)
+		ids := h.commits(parents, func(int) int { return 1_600_000_000 + rng.Intn(100_000_000) })
+		r := h.open()
+		for tip := range size {
+			for stop := range size {
+				g, err := r.few(ctx, []string{ids[tip], ids[rng.Intn(size)], ids[tip]}[:1+rng.Intn(3)], ids[stop])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if g == nil {
+					continue
+				}
+				taken++
+				checkFew(t, g, parents, ids, stop)
+			}
+		}
+	}
+	if taken < 40 {
+		t.Fatalf("only %d short walks were taken", taken)
+	}
+}
+
+func checkFew(t *testing.T, g *Graph, parents [][]int, ids []string, stop int) {
+	t.Helper()
+	without := naiveReach(parents, stop)
+	for n := range ids {
+		at := g.Find(ids[n])
+		if !g.Inside(at) {
+			continue
+		}
+		if without[n] {
+			t.Fatalf("without %d: commit %d is inside", stop, n)
+		}
+		if len(g.Parents(at)) != len(parents[n]) {
+			t.Fatalf("commit %d has %d parents", n, len(g.Parents(at)))
+		}
+		for i, p := range g.Parents(at) {
+			if g.ID(p) != ids[parents[n][i]] {
+				t.Fatalf("parent %d of commit %d is %s", i, n, g.ID(p))
+			}
+			if !g.Inside(p) && !without[parents[n][i]] {
+				t.Fatalf("without %d: parent %d of commit %d is left out", stop, i, n)
+			}
+		}
+	}
+}
+
+func TestRawCommitHeadersAreReadAsGitReadsThem(t *testing.T) {
+	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
+	for name, one := range map[string]struct {
+		raw  string
+		want []string
+	}{
+		"two parents":         {"tree " + b + "\nparent " + c + "\nparent " + a + "\nauthor x\n", []string{c, a}},
+		"a root":              {"tree " + b + "\nauthor x\n", nil},
+		"a parent further on": {"tree " + b + "\nauthor x\nparent " + c + "\n", nil},
+		"a short parent":      {"tree " + b + "\nparent " + c[:39] + "\n", nil},
+		"capitals":            {"tree " + b + "\nparent " + strings.ToUpper(c) + "\n", nil},
+		"another first line":  {"author x\ntree " + b + "\nparent " + c + "\n", nil},
+		"nothing":             {"", nil},
+	} {
+		if _, got := header(a, []byte(one.raw)); !slices.Equal(got, one.want) {
+			t.Errorf("%s: parents %q, want %q", name, got, one.want)
+		}
 	}
 }

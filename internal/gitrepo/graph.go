@@ -53,6 +53,15 @@ func (r *Repo) History(ctx context.Context, tips, exclude []string, each func(*G
 	if len(tips) == 0 {
 		return g, nil
 	}
+	if stop := fresh(exclude, map[string]bool{}); len(stop) == 1 {
+		few, err := r.few(ctx, tips, stop[0])
+		if err != nil {
+			return nil, err
+		}
+		if few != nil {
+			return few, few.tell(each)
+		}
+	}
 	args := []string{"log", "--no-patch", "--no-color", "--no-decorate", "--no-notes", "--no-mailmap", "--no-show-signature",
 		"-z", "--format=tformat:%H %T %P", "--ignore-missing"}
 	var in io.Reader
@@ -94,6 +103,23 @@ func revisions(tips, exclude []string) []string {
 		revs = append(revs, "^"+id)
 	}
 	return revs
+}
+
+// tell is each over a graph that was read at once.
+func (g *Graph) tell(each func(*Graph, []Node) error) error {
+	if each == nil {
+		return nil
+	}
+	var run []Node
+	for n := range Node(len(g.nodes)) {
+		if g.nodes[n].inside {
+			run = append(run, n)
+		}
+	}
+	if len(run) == 0 {
+		return nil
+	}
+	return each(g, run)
 }
 
 func (g *Graph) read(from io.Reader, each func(*Graph, []Node) error) error {
