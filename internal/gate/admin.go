@@ -22,12 +22,19 @@ func (g *Gate) Adopt(ctx context.Context, ref string) (state.Tip, error) {
 		return state.Tip{}, err
 	}
 	defer locked.Unlock()
-	objects, err := g.Repo.Info(ctx, ref+"^{commit}")
+	values, err := g.Repo.Values(ctx, ref)
+	if err != nil {
+		return state.Tip{}, err
+	}
+	if values[0] == "" {
+		return state.Tip{}, fmt.Errorf("adopt %q: it does not exist", ref)
+	}
+	objects, err := g.Repo.Info(ctx, values[0])
 	if err != nil {
 		return state.Tip{}, err
 	}
 	if objects[0].Type != gitrepo.Commit {
-		return state.Tip{}, fmt.Errorf("adopt %q: it does not exist", ref)
+		return state.Tip{}, fmt.Errorf("adopt %q: %s is no commit", ref, values[0])
 	}
 	before, err := locked.Load(ref)
 	if err != nil {

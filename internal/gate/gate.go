@@ -104,6 +104,7 @@ type Outcome struct {
 // is a failure to decide.
 func (g *Gate) Receive(ctx context.Context, updates []push.Update) (Outcome, error) {
 	j := g.judgement()
+	j.updates = len(updates)
 	err := j.judge(ctx, updates)
 	if err == nil && !j.refused() {
 		err = j.replay(ctx)
@@ -111,7 +112,7 @@ func (g *Gate) Receive(ctx context.Context, updates []push.Update) (Outcome, err
 	if err == nil && !j.refused() {
 		err = j.land(ctx)
 	}
-	if err != nil && !j.lenient() {
+	if err != nil && (!j.lenient() || ctx.Err() != nil) {
 		return Outcome{}, err
 	}
 	if err != nil {
@@ -125,6 +126,7 @@ func (g *Gate) Receive(ctx context.Context, updates []push.Update) (Outcome, err
 type judgement struct {
 	*Gate
 	now     time.Time
+	updates int // how many moves there will be
 	moves   []*move
 	records map[string]*state.Record
 	scanner *state.Scanner
@@ -205,9 +207,9 @@ func (j *judgement) result() Result {
 }
 
 // lenient says that no ref of the push is enforced, so that a failure to decide
-// lets it pass. Before anything is known about the refs it is false.
+// lets it pass. Before all of the refs are known it is false.
 func (j *judgement) lenient() bool {
-	return len(j.moves) > 0 && !slices.ContainsFunc(j.moves, func(m *move) bool {
+	return len(j.moves) > 0 && len(j.moves) == j.updates && !slices.ContainsFunc(j.moves, func(m *move) bool {
 		return m.oracle() || m.modes.Paths.Enforces() || m.replayed() && m.modes.Replay.Enforces()
 	})
 }

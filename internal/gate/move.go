@@ -95,9 +95,10 @@ func (m *move) stored() bool {
 // replayed says that the class is ever replayed.
 func (m *move) replayed() bool { return m.branch() && m.modes.Replay != policy.Off }
 
-// before is the value the client saw; empty for none.
+// before is the value the client saw; empty for none. What is not stored has
+// none: there the old value is the client's word, which nothing is compared with.
 func (m *move) before() string {
-	if push.Zero(m.Old) {
+	if push.Zero(m.Old) || !m.stored() {
 		return ""
 	}
 	return m.Old
@@ -120,14 +121,15 @@ func (j *judgement) sort(ctx context.Context, updates []push.Update) error {
 		if target := symbolic[u.Ref]; target != "" {
 			m.name = target
 		}
-		if err := j.classify(ctx, m); err != nil {
+		err := j.classify(ctx, m)
+		j.moves = append(j.moves, m)
+		if err != nil {
 			return err
 		}
 		if names[m.name] {
 			j.insist(m, finding.Finding{Code: finding.RefRefused})
 		}
 		names[m.name] = true
-		j.moves = append(j.moves, m)
 	}
 	return nil
 }

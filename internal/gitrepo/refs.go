@@ -17,15 +17,8 @@ type Ref struct {
 	Symbolic string
 }
 
-// described is a name that git takes for what git-describe prints when no ref
-// has it: "x-g1a2b3c4" is then the object 1a2b3c4.
-func described(name string) bool {
-	i := strings.LastIndex(name, "-g")
-	return i >= 0 && len(name)-i >= 2+4 && strings.Trim(name[i+2:], "0123456789abcdef") == ""
-}
-
-// Values answers the present value of each full ref name, as git resolves it;
-// empty where there is no such ref.
+// Values answers the present value of each full ref name; empty where there is
+// no such ref.
 func (r *Repo) Values(ctx context.Context, refs ...string) ([]string, error) {
 	values, _, err := r.ValuesAndInfo(ctx, refs, nil)
 	return values, err
@@ -33,34 +26,60 @@ func (r *Repo) Values(ctx context.Context, refs ...string) ([]string, error) {
 
 // ValuesAndInfo is Values of refs and Info of names, asked for at once.
 func (r *Repo) ValuesAndInfo(ctx context.Context, refs, names []string) ([]string, []Object, error) {
-	values := make([]string, len(refs))
 	objects, err := r.Info(ctx, append(append(make([]string, 0, len(refs)+len(names)), refs...), names...)...)
 	if err != nil {
 		return nil, nil, err
 	}
+	values := make([]string, len(refs))
+	var unsure []string
 	for i, ref := range refs {
-		values[i] = objects[i].ID
-		if objects[i].Missing() || !described(ref) {
+		if objects[i].Missing() {
 			continue
 		}
-		if values[i], err = r.slowValue(ctx, ref); err != nil {
-			return nil, nil, err
+		if values[i] = objects[i].ID; !r.holds(ref, values[i]) {
+			values[i] = ""
+			unsure = append(unsure, ref)
+		}
+	}
+	if len(unsure) == 0 {
+		return values, objects[len(refs):], nil
+	}
+	listed, err := r.exactly(ctx, unsure)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, ref := range refs {
+		if values[i] == "" {
+			values[i] = listed[ref]
 		}
 	}
 	return values, objects[len(refs):], nil
 }
 
-func (r *Repo) slowValue(ctx context.Context, ref string) (string, error) {
-	list, err := r.List(ctx, ref)
+// holds says that the ref is a file of its own with this id in it. Where it is
+// none, what cat-file answers may be another ref's value: "refs/heads/x" is
+// short for "refs/tags/refs/heads/x" as well (gitrevisions(7)), and "x-g1a2b3c4"
+// for the object 1a2b3c4.
+func (r *Repo) holds(ref, id string) bool {
+	data, err := os.ReadFile(filepath.Join(r.gitDir, filepath.FromSlash(ref)))
+	return err == nil && strings.TrimSuffix(string(data), "\n") == id
+}
+
+// exactly answers the values of those refs that exist under just these names.
+func (r *Repo) exactly(ctx context.Context, refs []string) (map[string]string, error) {
+	ask := refs
+	if len(ask) > window {
+		ask = []string{"refs"}
+	}
+	list, err := r.List(ctx, ask...)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	values := map[string]string{}
 	for _, one := range list {
-		if one.Name == ref {
-			return one.ID, nil
-		}
+		values[one.Name] = one.ID
 	}
-	return "", nil
+	return values, nil
 }
 
 // List answers the refs that are one of names or below it ("refs/oracle").
