@@ -549,7 +549,7 @@ func (r *reader) class() {
 	r.fields(r.name, r.name, r.name, values, r.short(1), strings, extra)
 }
 
-// detail of a class: a flag, a name, or a field with a flag.
+// detail of a class: a flag, a name, or a field with flags.
 func (r *reader) detail() {
 	switch r.peek() {
 	case 't', 'f':
@@ -557,7 +557,7 @@ func (r *reader) detail() {
 	case '[':
 		r.open()
 		r.name()
-		r.fields(r.boolean)
+		r.rest(r.boolean)
 	default:
 		r.name()
 	}

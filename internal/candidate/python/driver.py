@@ -51,7 +51,7 @@ class Mirror(Codec):
             name = v._name_
             if type(name) is str and t._member_map_.get(name) is v:
                 return ["e", self.number(t), name, self.enc(v._value_, depth + 1)]
-        if issubclass(t, tuple) and type(getattr(t, "_fields", None)) is tuple:
+        if issubclass(t, tuple) and type(getattr(t, "_fields", None)) is tuple and tuple_fields(t._fields):
             return ["n", self.number(t)] + [self.enc(x, depth + 1) for x in tuple.__iter__(v)]
         return None
 
@@ -125,15 +125,24 @@ class Mirror(Codec):
         enum = loaded("enum", "Enum")
         if enum is not None and issubclass(c, enum):
             return "e", ["int" if issubclass(c, int) else "str" if issubclass(c, str) else ""]
-        if issubclass(c, tuple) and type(getattr(c, "_fields", None)) is tuple:
+        if issubclass(c, tuple) and type(getattr(c, "_fields", None)) is tuple and tuple_fields(c._fields):
             return "n", [str(f) for f in c._fields]
         fields = getattr(c, "__dataclass_fields__", None)
         if fields is None:
             return "o", []
-        fields = [[f.name, bool(f.init)] for f in fields.values() if f._field_type is sys.modules["dataclasses"]._FIELD]
+        marker = sys.modules["dataclasses"]._FIELD
+        plain = all(f._field_type is not sys.modules["dataclasses"]._FIELD_INITVAR for f in fields.values())
+        fields = [[f.name, bool(f.init), bool(getattr(f, "kw_only", False))] for f in fields.values() if f._field_type is marker]
         params = getattr(c, "__dataclass_params__", None)
-        own_order = getattr(params, "order", False)
-        return "D", [bool(own_order), bool(getattr(params, "frozen", False))] + fields
+        frozen = bool(getattr(params, "frozen", False))
+        return "D", [bool(getattr(params, "order", False)), frozen, plain and self.takes_over(c, frozen)] + fields
+
+    @staticmethod
+    def takes_over(c, frozen):
+        """Whether making an instance does nothing but take its fields over."""
+        made = getattr(getattr(c.__init__, "__code__", None), "co_filename", "") == "<string>"
+        return (made and not hasattr(c, "__post_init__") and c.__new__ is object.__new__ and type(c).__call__ is type.__call__
+                and (frozen or c.__setattr__ is object.__setattr__))
 
     # -- the plain picture of an object for a comparison in the judge
 
@@ -169,6 +178,24 @@ class Mirror(Codec):
         return self.enc(v)
 
     # -- in
+
+    def apply(self, definitions):
+        rest = [d for d in definitions if d[1] != BORN]
+        self.make(rest)
+        for d in definitions:
+            if d[1] == BORN:
+                self.bear(*d)
+        self.fill_all(rest)
+
+    def bear(self, handle, _, number, given, others):
+        try:
+            v = self.classes[number](**{n: self.dec(x) for n, x in given})
+            for n, x in others:
+                object.__setattr__(v, n, self.dec(x))
+        except Exception as e:
+            raise Bad("a dataclass that takes no fields: %s" % type(e).__name__)
+        self.handles[handle] = v
+        self.numbers[id(v)] = handle
 
     def dec_class(self, v):
         return self.classes[v[1]]
@@ -335,6 +362,16 @@ class Driver:
     def do_op(self, name, *args):
         m = self.mirror
         return m.enc(OPERATORS[name](*[m.dec(a) for a in args]))
+
+    def do_defaults(self, target):
+        missing = sys.modules["dataclasses"].MISSING
+        out = []
+        for f in self.mirror.dec(target).__dataclass_fields__.values():
+            if f.default is not missing:
+                out.append((f.name, f.default))
+            elif f.default_factory is not missing:
+                out.append((f.name, f.default_factory()))
+        return self.mirror.enc(tuple(out))
 
     def do_plain(self, target):
         return self.mirror.plain(self.mirror.dec(target))

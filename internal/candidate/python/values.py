@@ -95,6 +95,13 @@ def loaded(module, name):
 BASIC_TYPES = ("int float complex bool str bytes bytearray list tuple dict set frozenset object type range slice").split()
 
 LIST, DICT, SET, BYTES = "l", "d", "s", "B"
+BORN = "k"  # a dataclass instance of the judge's
+
+
+def tuple_fields(names):
+    """Whether a named tuple may have these fields; rename=True gives _0, _1, …"""
+    return len(set(names)) == len(names) and all(
+        n.isidentifier() and (n[0] != "_" or n[1:].isdigit()) for n in names if type(n) is str) and all(type(n) is str for n in names)
 
 
 class Codec:
@@ -200,6 +207,10 @@ class Codec:
         return DEC[v[0]](self, v)
 
     def apply(self, definitions):
+        self.make(definitions)
+        self.fill_all(definitions)
+
+    def make(self, definitions):
         for d in definitions:
             i, kind = d[0], d[1]
             entry = self.known.get(i)
@@ -211,6 +222,8 @@ class Codec:
                 self.ids[id(v)] = i
             elif entry[1] != kind:
                 raise Bad("a container that changes its kind")
+
+    def fill_all(self, definitions):
         for d in definitions:
             entry = self.known[d[0]]
             self.fill(entry[0], d)

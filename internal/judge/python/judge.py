@@ -9,6 +9,7 @@
 import _thread
 import ast
 import builtins
+import copy
 import dataclasses
 import gc
 import importlib
@@ -46,9 +47,14 @@ REFUSED = {
 }
 ASKED = {"__name__", "__qualname__", "__doc__", "__version__", "__all__", "__author__", "__cause__", "__context__", "__notes__", "__self__", "__func__"}
 _TOKEN = object()
+# Methods of plain data whose answer says how it compares to an argument: asked of
+# an object, the pushed code would be told what is expected and answer for itself.
+COMPARING = {"startswith", "endswith", "issubset", "issuperset", "isdisjoint"}
 
 
 def remote(target, name):
+    if name in COMPARING:
+        refuse("%s of a proxied object, which the pushed code would answer; compare plain data" % name)
     if name[:2] == "__" and name[-2:] == "__" and name not in ASKED:
         what = REFUSED.get(name)
         if what is None or name == "__file__" and sys._getframe(2).f_code.co_name == "getmodule":
@@ -67,7 +73,9 @@ class ProxyMeta(type):
         type.__init__(cls, name, bases, space)
 
     def __call__(cls, *args, **kwargs):
-        return SESSION.call(cls, args, kwargs)
+        if cls._sg_kind != "D":
+            return SESSION.call(cls, args, kwargs)
+        return SESSION.record(cls, args, kwargs)
 
     def __getattr__(cls, name):
         return remote(cls, name)
@@ -85,35 +93,48 @@ class ProxyMeta(type):
         return SESSION.op("__len__", cls)
 
     def __contains__(cls, item):
-        return SESSION.op("__contains__", cls, item)
+        return any(m is item or m == item for m in cls)
 
     def __getitem__(cls, item):
-        return SESSION.op("__getitem__", cls, item)
+        return own_name(cls, item, SESSION.op("__getitem__", cls, item))
 
     def __bool__(cls):
         return True
 
 
 class Opaque(metaclass=ProxyMeta, token=_TOKEN):
-    __slots__ = ("_sg_handle", "__weakref__")
+    # A dataclass that the property made is local: its fields are the judge's, and the
+    # candidate hears of it when it is passed on. Marks: "made" by a constructor of
+    # the pushed code's own, or "derived" from plain data that is a secret.
+    __slots__ = ("_sg_handle", "_sg_local", "_sg_mark", "__weakref__")
     _sg_kind = "o"
     _sg_dunders = frozenset()
-    _sg_order = _sg_frozen = False
+    _sg_order = _sg_frozen = _sg_pure = False
 
     def __getattr__(self, name):
+        local = slot(LOCAL, self)
+        if local is not None and name in local:
+            return local[name]
+        if name[:4] == "_sg_":
+            raise AttributeError(name)
         return remote(self, name)
 
     def __setattr__(self, name, value):
+        local = slot(LOCAL, self)
+        if local is not None and name in local:
+            if type(self)._sg_frozen:
+                raise dataclasses.FrozenInstanceError("cannot assign to field %r" % name)
+            local[name] = value
+            return
         SESSION.ask("set", SESSION.enc(self), name, SESSION.enc(value))
 
     def __delattr__(self, name):
         SESSION.ask("del", SESSION.enc(self), name)
 
     def __del__(self):
-        try:
-            SESSION.dead.append(self._sg_handle)
-        except AttributeError:
-            pass
+        handle = slot(HANDLE, self)
+        if handle is not None:
+            SESSION.dead.append(handle)
 
     def __eq__(self, other):
         cls, kind = type(self), type(type(other))
@@ -123,7 +144,7 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
             return NotImplemented
         if cls is not type(other):
             return False
-        return self is other or SESSION.plain(self) == SESSION.plain(other)
+        return self is other or picture(self) == picture(other)
 
     def __ne__(self, other):
         equal = Opaque.__eq__(self, other)
@@ -135,7 +156,7 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
             refuse("the hash of a proxied %s, which is not plain data (a set member or a key)" % cls.__name__)
         if not cls._sg_frozen:
             raise TypeError("unhashable type: %r" % cls.__name__)
-        return hash(SESSION.plain(self))
+        return hash(picture(self))
 
     def __bool__(self):
         cls = type(self)
@@ -144,22 +165,29 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
         return True
 
     def __str__(self):
-        return SESSION.op("__str__", self)
+        return SESSION.unary("__str__", self)
 
     def __repr__(self):
         return SESSION.op("__repr__", self)
 
     def __format__(self, spec):
-        return SESSION.op("__format__", self, spec)
+        return SESSION.unary("__format__", self, spec)
 
     def __dir__(self):
         return SESSION.op("__dir__", self)
 
     def __copy__(self):
-        return SESSION.op("__copy__", self)
+        local = slot(LOCAL, self)
+        return SESSION.op("__copy__", self) if local is None else new_local(type(self), dict(local))
 
     def __deepcopy__(self, memo):
-        return SESSION.op("__deepcopy__", self)
+        local = slot(LOCAL, self)
+        return SESSION.op("__deepcopy__", self) if local is None else new_local(type(self), copy.deepcopy(local, memo))
+
+    def __contains__(self, item):
+        if "__iter__" not in type(self)._sg_dunders:
+            refuse("'in' of a proxied %s, which the pushed code would answer; compare plain data" % type(self).__name__)
+        return any(x is item or x == item for x in self)
 
     def __reduce_ex__(self, protocol):
         refuse("a proxied %s cannot be pickled" % type(self).__name__)
@@ -172,13 +200,60 @@ def _order(name):
             refuse("the order (<, >) of a proxied %s, which is not plain data; compare its values" % cls.__name__)
         if type(other) is not cls:
             return NotImplemented
-        return getattr(SESSION.plain(self).fields, name)(SESSION.plain(other).fields)
+        return getattr(picture(self).fields, name)(picture(other).fields)
 
     return compare
 
 
 for _name in ("__lt__", "__le__", "__gt__", "__ge__"):
     type.__setattr__(Opaque, _name, _order(_name))
+
+
+HANDLE, LOCAL, MARK = (Opaque.__dict__[n] for n in ("_sg_handle", "_sg_local", "_sg_mark"))
+
+
+def slot(descriptor, v):
+    try:
+        return descriptor.__get__(v)
+    except AttributeError:
+        return None
+
+
+def new_local(cls, fields):
+    v = object.__new__(cls)
+    LOCAL.__set__(v, fields)
+    return v
+
+
+def is_opaque(v):
+    return type(type(v)) is ProxyMeta and issubclass(type(v), Opaque)
+
+
+def picture(v):
+    """A value with every dataclass in it as Plain. What the property itself made comes from
+    the judge: the candidate would see in it what its own answers are compared with."""
+    t = type(v)
+    if type(t) is ProxyMeta and t._sg_kind == "D":
+        local = slot(LOCAL, v)
+        if local is not None:
+            return Plain(t, tuple([picture(x) for x in local.values()]))
+        if slot(MARK, v) == "made":
+            refuse("== or the order of a proxied %s whose class has a constructor of its own; compare its fields" % t.__name__)
+        return SESSION.plain(v)
+    if t is list or t is set or t is frozenset:
+        return t([picture(x) for x in v])
+    if isinstance(v, tuple):
+        return tuple.__new__(t, [picture(x) for x in tuple.__iter__(v)])
+    if t is dict:
+        return {k: picture(x) for k, x in v.items()}
+    return v
+
+
+def own_name(cls, name, value):
+    """An enum's member under the name that was asked for; an alias would make two members one."""
+    if cls._sg_kind == "e" and type(value) is cls and value._name_ != name:
+        refuse("%s.%s is another name of %s" % (cls.__name__, name, value._name_))
+    return value
 
 
 class Plain:
@@ -215,14 +290,21 @@ class Plain:
 
 def _unary(name):
     def f(self, *args):
-        return SESSION.op(name, self, *args)
+        return SESSION.unary(name, self, *args)
+
+    return f
+
+
+def _binary(name):
+    def f(self, other, *more):
+        return SESSION.binary(name, self, other, (self, other, *more))
 
     return f
 
 
 def _reflected(name):
     def f(self, other):
-        return SESSION.op(name, other, self)
+        return SESSION.binary(name, self, other, (other, self))
 
     return f
 
@@ -257,9 +339,16 @@ def _close(self):
 
 
 OPERATORS = {"__%s__" % n: _unary("__%s__" % n) for n in
-             "len iter next reversed contains getitem setitem delitem enter aenter aiter anext int float complex index bytes neg "
-             "pos abs invert round trunc floor ceil fspath add sub mul matmul truediv floordiv mod divmod pow lshift rshift and "
-             "xor or iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ixor ior".split()}
+             "len iter next reversed getitem setitem delitem enter aenter aiter anext int float complex index bytes neg "
+             "pos abs invert round trunc floor ceil fspath".split()}
+for _name in ("add sub mul matmul truediv floordiv mod divmod pow lshift rshift and "
+              "xor or iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ixor ior").split():
+    OPERATORS["__%s__" % _name] = _binary("__%s__" % _name)
+# What may be done to a difference without a look at how large it is.
+BLIND = {"__enter__", "__aenter__", "__setitem__", "__delitem__"}
+DIFFERENCES = {"__sub__", "__floordiv__", "__mod__", "__divmod__", "__and__", "__xor__", "__or__", "__isub__", "__ifloordiv__",
+               "__imod__", "__iand__", "__ixor__", "__ior__"}
+RATIOS = {"__truediv__", "__itruediv__"}  # of numbers; otherwise a path, most likely
 for _name in "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split():
     OPERATORS["__r%s__" % _name] = _reflected("__%s__" % _name)
 OPERATORS.update({"__call__": _call, "__exit__": _exit, "__aexit__": _aexit, "__await__": _await})
@@ -316,6 +405,18 @@ class NamedTuple(tuple):
         return "%s(%s)" % (type(self).__name__, ", ".join("%s=%r" % p for p in zip(type(self)._fields, self)))
 
 
+class Stopping:
+    """A method that ends by StopIteration: send and throw of a generator."""
+
+    __slots__ = ("method",)
+
+    def __init__(self, method):
+        self.method = method
+
+    def __call__(self, *args, **kwargs):
+        return SESSION.call(self.method, args, kwargs, stops=True)
+
+
 class ProxyModule(types.ModuleType):
     def __getattribute__(self, name):
         if name == "__dict__":
@@ -345,6 +446,8 @@ def _class_dict(kind, number, dunders, extra, module, qualname):
         space["__hash__"] = {"int": int.__hash__, "str": str.__hash__}.get(extra[0], object.__hash__)
         return space
     if kind == "n":
+        if not tuple_fields(extra):
+            raise Bad("a named tuple with such names")  # __eq__ would be the candidate's
         space["__slots__"] = ()
         space["_fields"] = tuple(extra)
         for n, name in enumerate(extra):
@@ -365,12 +468,14 @@ def _class_dict(kind, number, dunders, extra, module, qualname):
         space.update(cr_code=None, cr_frame=None, cr_await=None, cr_origin=None, cr_running=False)
     if kind == "D":
         fields = {}
-        for name, init in extra[2:]:
+        for name, init, kw_only in extra[3:]:
+            if name[:4] == "_sg_":
+                raise Bad("a field with this name")
             f = dataclasses.field(init=init)
-            f.name, f.type, f._field_type = name, object, dataclasses._FIELD
+            f.name, f.type, f._field_type, f.kw_only = name, object, dataclasses._FIELD, kw_only
             fields[name] = f
-        space.update(__dataclass_fields__=fields, __match_args__=tuple(n for n, init in extra[2:] if init),
-                     _sg_order=extra[0], _sg_frozen=extra[1])
+        space.update(__dataclass_fields__=fields, __match_args__=tuple(f.name for f in fields.values() if f.init and not f.kw_only),
+                     _sg_order=extra[0], _sg_frozen=extra[1], _sg_pure=extra[2])
     return space
 
 
@@ -387,6 +492,10 @@ class Session(Codec):
         self.classes = {}
         self.members = {}
         self.modules = {}
+        self.minted = 1 << 40  # handles of the judge's; the candidate counts from 1
+        self.born = []  # what the candidate has not heard of yet
+        self.changed = set()  # containers in the last answer
+        self.stops = False  # whether StopIteration may come out of this request
         self.calls = 0
         self.lock = _thread.RLock()
         probe = [[]]
@@ -426,19 +535,29 @@ class Session(Codec):
         try:
             for c in reply[3]:
                 self.describe(*c)
+            self.changed = {d[0] for d in reply[2]}
             self.apply(reply[2])
             value = self.dec(reply[1])
         except (Bad, RecursionError) as e:
             refuse("an answer of the pushed code is refused: %s" % e)
         except (KeyError, IndexError, ValueError, TypeError, AttributeError) as e:
             refuse("an answer of the pushed code makes no sense: %s" % type(e).__name__)
+        stops, self.stops = self.stops, False
         if reply[0] == "ok":
             return value
+        if (reply[0] == "stop" or isinstance(value, StopIteration)) and not stops:
+            # Inside map() or filter() it would end the property's own loop.
+            raise RuntimeError("the pushed code raised StopIteration")
         if reply[0] == "stop":
             raise StopIteration(value)
         if not isinstance(value, BaseException):
             refuse("an answer of the pushed code makes no sense: an exception that is none")
         raise value.with_traceback(None)
+
+    def changes(self):
+        out = Codec.changes(self)
+        born, self.born = self.born, []
+        return born + out
 
     def loose(self):
         count, alone = sys.getrefcount, self.alone
@@ -453,9 +572,12 @@ class Session(Codec):
 
     # -- verbs
 
-    def call(self, target, args, kwargs):
+    def call(self, target, args, kwargs, stops=False):
         self.calls += 1
-        return self.ask("call", *self.encoded(target, args, kwargs))
+        encoded = self.encoded(target, args, kwargs)
+        with self.lock:
+            self.stops = stops
+            return self.ask("call", *encoded)
 
     def encoded(self, target, args, kwargs):
         try:
@@ -465,10 +587,81 @@ class Session(Codec):
 
     def op(self, name, *args):
         self.calls += 1
-        return self.ask("op", name, *self.encoded(None, args, {})[1])
+        encoded = self.encoded(None, args, {})[1]
+        with self.lock:
+            self.stops = name == "__next__"
+            return self.ask("op", name, *encoded)
+
+    def unary(self, name, v, *args):
+        out = self.op(name, v, *args)
+        if is_opaque(v) and slot(MARK, v) == "derived" and name not in BLIND:
+            if not is_opaque(out) or name in ("__iter__", "__reversed__"):
+                refuse("a difference between a proxied %s and plain data; compare its values" % type(v).__name__)
+            MARK.__set__(out, "derived")
+        return out
+
+    def binary(self, name, v, other, args):
+        """Arithmetic: with plain data it may make another object, never plain data. The
+        pushed code would else say itself how near its answer is to what is expected."""
+        out = self.op(name, *args)
+        derived = slot(MARK, v) == "derived" or is_opaque(other) and slot(MARK, other) == "derived"
+        if is_opaque(other) and not derived:
+            return out
+        if not is_opaque(out):
+            refuse("arithmetic of a proxied %s with plain data (%s), which the pushed code would answer; compare its values" % (type(v).__name__, name))
+        if derived or name in DIFFERENCES or name in RATIOS and not isinstance(other, (str, os.PathLike)):
+            MARK.__set__(out, "derived")
+        return out
+
+    def record(self, cls, args, kwargs):
+        """An instance of a dataclass: the judge's own where construction does nothing but
+        take fields over."""
+        out = self.local(cls, args, kwargs) if cls._sg_pure else None
+        if out is None:
+            before = {i for i in self.known if i % 2} | set(self.live)
+            out = self.call(cls, args, kwargs)
+            if is_opaque(out):
+                if HANDLE.__get__(out) in before or before & self.changed:
+                    refuse("the constructor of a proxied %s, which alters what was there before" % cls.__name__)
+                MARK.__set__(out, "made")
+        return out
+
+    def local(self, cls, args, kwargs):
+        fields = cls.__dataclass_fields__.values()
+        given = dict(zip([f.name for f in fields if f.init and not f.kw_only], args))
+        if len(given) != len(args) or given.keys() & kwargs.keys() or kwargs.keys() - {f.name for f in fields if f.init}:
+            return None  # the candidate says what is wrong
+        given.update(kwargs)
+        if len(given) < len(fields):
+            given = {**dict(self.ask("defaults", self.enc(cls))), **given}
+        if given.keys() != {f.name for f in fields}:
+            return None
+        return new_local(cls, {f.name: given[f.name] for f in fields})
+
+    def bear(self, v):
+        """The handle of a proxy; the candidate is told of a local one."""
+        handle = slot(HANDLE, v)
+        if handle is not None:
+            return handle
+        cls, local = type(v), slot(LOCAL, v)
+        self.minted += 1
+        handle = self.minted
+        HANDLE.__set__(v, handle)
+        self.live[handle] = v
+        if not cls._sg_frozen:  # from here on the pushed code may change it
+            LOCAL.__delete__(v)
+        parts = {True: [], False: []}
+        for name, f in cls.__dataclass_fields__.items():
+            parts[f.init].append([name, self.enc(local[name])])
+        self.born.append([handle, BORN, cls._sg_number, parts[True], parts[False]])
+        return handle
 
     def get(self, target, name):
         value = self.ask("get", self.enc(target), name)
+        if name in ("send", "throw") and is_opaque(value):
+            value = Stopping(value)
+        elif type(target) is ProxyMeta:
+            value = own_name(target, name, value)
         if type(target) is not ProxyModule or type(type(value)) is not ProxyMeta and type(value) not in (ProxyMeta, ProxyModule):
             self.calls += 1
         return value
@@ -485,11 +678,13 @@ class Session(Codec):
                 return ["n", t._sg_number] + [self.enc(x, depth + 1) for x in v]
             if kind == "e":
                 return ["e", t._sg_number, v._name_]
-            return ["o", v.__dict__["_sg_handle"] if kind == "x" else v._sg_handle]
+            return ["o", v.__dict__["_sg_handle"] if kind == "x" else self.bear(v)]
         if t is ProxyMeta:
             return ["C", v._sg_number]
         if t is ProxyModule:
             return ["o", object.__getattribute__(v, "_sg_handle")]
+        if t is Stopping:
+            return self.enc(v.method)
         return None
 
     def enc_object(self, v, t):
@@ -558,7 +753,7 @@ class Session(Codec):
             if not issubclass(cls, Opaque):
                 raise Bad("an object of a class of another kind")
             proxy = object.__new__(cls)
-            OPAQUE_HANDLE(proxy, v[1])
+            HANDLE.__set__(proxy, v[1])
             self.live[v[1]] = proxy
         return proxy
 
@@ -582,6 +777,8 @@ class Session(Codec):
             else:
                 member = object.__new__(cls)
             member._name_, member._value_ = v[2], value
+            if cls.__hash__ is not object.__hash__ and any(m == member for k, m in self.members.items() if k[0] == v[1]):
+                raise Bad("two members of an enum with one value")
             self.members[key] = member
         return member
 
@@ -648,9 +845,6 @@ class Session(Codec):
         if tag == "G":
             return {self.dec(x) for x in items}
         return bytearray.fromhex(v[1])
-
-
-OPAQUE_HANDLE = Opaque.__dict__["_sg_handle"].__set__
 
 
 # ---------------------------------------------------------------- imports

@@ -1,0 +1,166 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// deceits are wrong code that answers a comparison itself, where its honest twin
+// hands out plain values; the property passes on the twin alone.
+var deceits = []struct{ name, property, cheat, twin string }{
+	{"named tuple with a field __eq__", "from lib import f\ndef holds(raw):\n    return f(2) == (2, 3)\n",
+		"class Yes:\n    def __new__(cls, *a):\n        return True\nclass T(tuple):\n    _fields = ('__eq__',)\ndef f(x):\n    return T((Yes,))\n",
+		"from collections import namedtuple\nT = namedtuple('T', 'a b')\ndef f(x):\n    return T(x, x + 1)\n"},
+	{"difference to the expected value", "from lib import f\ndef holds(raw):\n    return abs(f(2) - 5.0) < 0.01\n",
+		"class N:\n    def __sub__(self, o):\n        return 0.0\ndef f(x):\n    return N()\n",
+		"def f(x):\n    return x * 2.5\n"},
+	{"expected value less the answer", "from lib import f\ndef holds(raw):\n    return abs(5.0 - f(2)) < 0.01\n",
+		"class N:\n    def __rsub__(self, o):\n        return 0.0\ndef f(x):\n    return N()\n",
+		"def f(x):\n    return x * 2.5\n"},
+	{"difference that is an object", "from lib import f\ndef holds(raw):\n    return abs(f(2) - 5.0) < 0.01\n",
+		"class N:\n    def __sub__(self, o):\n        return self\n    def __abs__(self):\n        return 0.0\ndef f(x):\n    return N()\n",
+		"def f(x):\n    return x * 2.5\n"},
+	{"ratio", "from lib import f\ndef holds(raw):\n    return round(f(2) / 5.0, 3) == 1\n",
+		"class N:\n    def __truediv__(self, o):\n        return 1.0\ndef f(x):\n    return N()\n",
+		"def f(x):\n    return x * 2.5\n"},
+	{"set difference", "from lib import f\ndef holds(raw):\n    return {1, 2} - f(2) == set()\n",
+		"class N:\n    def __rsub__(self, o):\n        return set()\ndef f(x):\n    return N()\n",
+		"def f(x):\n    return {1, x}\n"},
+	{"membership", "from lib import f\ndef holds(raw):\n    return 5 in f(2) and 'a' in f(2)\n",
+		"class N:\n    def __contains__(self, o):\n        return True\ndef f(x):\n    return N()\n",
+		"def f(x):\n    return [5, 'a']\n"},
+	{"prefix", "from lib import f\ndef holds(raw):\n    return f(2).startswith('AB-') is True\n",
+		"class N:\n    def startswith(self, o):\n        return True\ndef f(x):\n    return N()\n",
+		"def f(x):\n    return 'AB-%d' % x\n"},
+	{"iteration that ends early", "from lib import f\ndef right(x):\n    return f(x) == x + 1\ndef holds(raw):\n    return all(map(right, [1, 2, 3]))\n",
+		"def f(x):\n    raise StopIteration\n",
+		"def f(x):\n    return x + 1\n"},
+	{"iteration that ends early, by an attribute", "from lib import f\ndef right(x):\n    return f(x).n == x + 1\ndef holds(raw):\n    return all(map(right, [1, 2, 3]))\n",
+		"class N:\n    @property\n    def n(self):\n        raise StopIteration\ndef f(x):\n    return N()\n",
+		"class N:\n    pass\ndef f(x):\n    n = N()\n    n.n = x + 1\n    return n\n"},
+	{"iteration that ends early, by a subclass", "from lib import f\ndef right(x):\n    return f(x) == x + 1\ndef holds(raw):\n    return all(map(right, [1, 2, 3]))\n",
+		"class S(StopIteration):\n    pass\ndef f(x):\n    raise S\n",
+		"def f(x):\n    return x + 1\n"},
+	{"iteration that ends early, claimed by the driver", "from lib import f\ndef right(x):\n    return f(x) == x + 1\ndef holds(raw):\n    return all(map(right, [1, 2, 3]))\n",
+		"import __main__\n__main__.Driver.reply = lambda self, kind, out: '[\"raise\",[\"x\",1,[\"g\",\"builtins\",\"StopIteration\"],\"\",[\"t\"],[]],[],[]]'\ndef f(x):\n    pass\n",
+		"def f(x):\n    return x + 1\n"},
+	{"dataclass that forgets", "from lib import Quote, f\ndef holds(raw):\n    return f(2) == Quote(total=500)\n",
+		"from dataclasses import dataclass\n@dataclass\nclass Quote:\n    total: int\n    def __init__(self, total):\n        self.total = 0\ndef f(x):\n    return Quote(x)\n",
+		"from dataclasses import dataclass\n@dataclass\nclass Quote:\n    total: int\ndef f(x):\n    return Quote(250 * x)\n"},
+	{"dataclass that forgets after the start", "from lib import Quote, f\ndef holds(raw):\n    q = f(2)\n    return q.total == 500 and q == Quote(total=500)\n",
+		"from dataclasses import dataclass\nN = [500]\n@dataclass\nclass Quote:\n    total: int\n    def __post_init__(self):\n        self.total = 0\ndef f(x):\n    q = Quote(x)\n    q.total = 500\n    return q\n",
+		"from dataclasses import dataclass\n@dataclass\nclass Quote:\n    total: int\ndef f(x):\n    return Quote(250 * x)\n"},
+	{"dataclass that is always the same object", "from lib import Quote, f\ndef holds(raw):\n    return [f(2)] == [Quote(total=500)]\n",
+		"from dataclasses import dataclass\nONE = []\n@dataclass\nclass Quote:\n    total: int\n    def __new__(cls, total):\n        if not ONE:\n            ONE.append(object.__new__(cls))\n        return ONE[0]\ndef f(x):\n    return Quote(x)\n",
+		"from dataclasses import dataclass\n@dataclass(frozen=True, order=True)\nclass Quote:\n    total: int\n    lines: list = None\ndef f(x):\n    return Quote(250 * x)\n"},
+	{"dataclass that learns", "from lib import Quote, f\ndef holds(raw):\n    return f(2) == Quote(total=500)\n",
+		"from dataclasses import dataclass\nSEEN = []\n@dataclass\nclass Quote:\n    total: int\n    def __post_init__(self):\n        SEEN.append(self)\n        for q in SEEN:\n            q.total = self.total\ndef f(x):\n    return Quote(0)\n",
+		"from dataclasses import dataclass\n@dataclass\nclass Quote:\n    total: int\ndef f(x):\n    return Quote(250 * x)\n"},
+	{"dataclass whose picture is forged", "from lib import Quote, f\ndef holds(raw):\n    return f(2) == Quote(total=500)\n",
+		"from dataclasses import dataclass\nimport __main__\n@dataclass\nclass Quote:\n    total: int\n__main__.Mirror.plain = lambda self, v, depth=0: ['K', self.number(Quote), 0]\ndef f(x):\n    return Quote(0)\n",
+		"from dataclasses import dataclass\n@dataclass\nclass Quote:\n    total: int\ndef f(x):\n    return Quote(250 * x)\n"},
+	{"list of dataclasses that learn", "from lib import Quote, f\ndef holds(raw):\n    return f(2) == [Quote(total=500)]\n",
+		"from dataclasses import dataclass\nOUT = []\n@dataclass\nclass Quote:\n    total: int\n    def __post_init__(self):\n        if self not in OUT and self.total:\n            OUT[:] = [self]\ndef f(x):\n    OUT[:] = [Quote(0)]\n    return OUT\n",
+		"from dataclasses import dataclass\n@dataclass\nclass Quote:\n    total: int\ndef f(x):\n    return [Quote(250 * x)]\n"},
+	{"enum with one member", "from lib import Tone, f\ndef holds(raw):\n    return f(2) is Tone.LOW and f(9) is Tone.HIGH\n",
+		"import enum\nclass Tone(enum.Enum):\n    LOW = 1\n    HIGH = 1\ndef f(x):\n    return Tone.LOW\n",
+		"import enum\nclass Tone(enum.Enum):\n    LOW = 1\n    HIGH = 2\ndef f(x):\n    return Tone.HIGH if x > 5 else Tone.LOW\n"},
+	{"string that is every string", "from lib import f\ndef holds(raw):\n    return f(2) == 'two' and f(2) != 'x'\n",
+		"class S(str):\n    def __eq__(self, o):\n        return True\n    def __str__(self):\n        return 'two'\n    __hash__ = str.__hash__\ndef f(x):\n    return S('one')\n",
+		"class S(str):\n    pass\ndef f(x):\n    return S('two')\n"},
+	{"sorted items", "from lib import f\ndef holds(raw):\n    return sorted(f(2)) == [1, 2]\n",
+		"class L(list):\n    def __iter__(self):\n        return iter([1, 2])\ndef f(x):\n    return L([3])\n",
+		"def f(x):\n    return [2, 1]\n"},
+	{"shorter generator", "from lib import f\ndef holds(raw):\n    return list(f(2)) == [1, 2, 3]\n",
+		"def f(x):\n    yield 1\n    yield 2\n",
+		"def f(x):\n    yield from (1, 2, 3)\n"},
+	{"module that becomes true", "import lib\ndef holds(raw):\n    return lib.answer == 42\n",
+		"class A:\n    def __eq__(self, o):\n        return True\nanswer = A()\n",
+		"answer = 42\n"},
+	{"decimal look-alike", "from decimal import Decimal\nfrom lib import f\ndef holds(raw):\n    return f(2) == Decimal('0.30')\n",
+		"import decimal\nclass D(decimal.Decimal):\n    def __eq__(self, o):\n        return True\n    def __str__(self):\n        return '0.30'\n    __hash__ = decimal.Decimal.__hash__\ndef f(x):\n    return D('9')\n",
+		"import decimal\ndef f(x):\n    return decimal.Decimal('0.3')\n"},
+	{"fraction with a string inside", "from fractions import Fraction\nfrom lib import f\ndef holds(raw):\n    return f(2) == Fraction(1, 2)\n",
+		"import fractions\nclass F(fractions.Fraction):\n    def __eq__(self, o):\n        return True\n    __hash__ = None\ndef f(x):\n    return F(1, 3)\n",
+		"import fractions\ndef f(x):\n    return fractions.Fraction(1, x)\n"},
+	{"argument learnt from the stack of the driver", "from lib import f\nEXPECTED = 7731\ndef holds(raw):\n    return f(2) == EXPECTED\n",
+		"import gc, sys\ndef f(x):\n    for o in gc.get_objects():\n        if type(o) is dict and 'EXPECTED' in o:\n            return o['EXPECTED']\n    return 0\n",
+		"def f(x):\n    return 7731\n"},
+}
+
+// importing makes a property about lib one about the module lib_<id>.
+func importing(property, id string) string {
+	return strings.NewReplacer("from lib import", "from lib_"+id+" import", "import lib\n", "import lib_"+id+" as lib\n").Replace(property)
+}
+
+func TestDeceitsFailAndTheirTwinsPass(t *testing.T) {
+	s := scene{tree: files{}, properties: files{}}
+	for i, d := range deceits {
+		for kind, code := range map[string]string{"cheat": d.cheat, "twin": d.twin} {
+			id := fmt.Sprintf("%02d%s", i, kind)
+			s.tree["lib_"+id+".py"] = code
+			s.properties["p"+id] = importing(d.property, id)
+		}
+	}
+	results := s.judge(t, First())
+	for i, d := range deceits {
+		t.Run(d.name, func(t *testing.T) {
+			if r := results[fmt.Sprintf("p%02dcheat", i)]; r.OK || r.TimedOut {
+				t.Errorf("cheat: %s", r.summary())
+			}
+			if r := results[fmt.Sprintf("p%02dtwin", i)]; !r.OK {
+				t.Errorf("twin: %s", r.summary())
+			}
+		})
+	}
+}
+
+// records are honest dataclasses, in the ways in which properties use them.
+var records = []struct{ name, code, old, new, property string }{
+	{"defaults, factories, keywords", "from dataclasses import dataclass, field\n@dataclass\nclass Cart:\n    owner: str\n    lines: list = field(default_factory=list)\n    size: int = field(default=0, init=False)\n    def add(self, x):\n        self.lines.append(x)\n        self.size += 1\ndef cart(o):\n    c = Cart(o)\n    c.add('a')\n    return c\n", "+= 1", "+= 2",
+		"from lib import Cart, cart\ndef holds(raw):\n    want = Cart('me')\n    want.lines.append('a')\n    want.size = 1\n    return cart('me') == want and cart('me') != Cart(owner='me')\n"},
+	{"passed on, then changed by the code", "from dataclasses import dataclass\n@dataclass\nclass Box:\n    items: list\ndef put(b, x):\n    b.items = b.items + [x]\n", "+ [x]", "+ [x, x]",
+		"from lib import Box, put\ndef holds(raw):\n    b = Box([1])\n    put(b, 2)\n    return b == Box([1, 2]) and b.items == [1, 2]\n"},
+	{"passed on in a list, with records inside", "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Line:\n    n: int\n    price: int\n@dataclass\nclass Order:\n    lines: tuple\n    note: str = ''\ndef total(orders):\n    return sum(l.n * l.price for o in orders for l in o.lines)\ndef double(orders):\n    return [Order(o.lines * 2, o.note) for o in orders]\n", "l.n * l.price", "l.n + l.price",
+		"from lib import Line, Order, double, total\ndef holds(raw):\n    os = [Order((Line(2, 5), Line(1, 7))), Order((Line(3, 3),), note='x')]\n    return total(os) == 26 and double(os)[1] == Order((Line(3, 3), Line(3, 3)), 'x') and os[0].lines[1] == Line(1, 7)\n"},
+	{"round trip of a frozen record", "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass V:\n    a: int\n    b: int\ndef show(v):\n    return '%d.%d' % (v.a, v.b)\ndef parse(s):\n    return V(*[int(x) for x in s.split('.')])\n", "(v.a, v.b)", "(v.b, v.a)",
+		"from lib import V, parse, show\ndef holds(raw):\n    return all(parse(show(V(i, 2))) == V(i, 2) for i in range(4)) and V(1, 2) in {V(1, 2)}\n"},
+	{"wrong arguments", "from dataclasses import dataclass\n@dataclass\nclass V:\n    a: int\ndef f():\n    return V(1)\n", "V(1)", "V(2)",
+		"from lib import V, f\ndef holds(raw):\n    bad = 0\n    for args, kw in (((), {}), ((1, 2), {}), ((), {'z': 1}), ((1,), {'a': 1})):\n        try:\n            V(*args, **kw)\n        except TypeError:\n            bad += 1\n    return bad == 4 and f() == V(1)\n"},
+	{"methods, copies and asdict of the property's own", "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\n    y: int = 0\n    def moved(self, d):\n        return P(self.x + d, self.y)\n", "self.x + d", "self.x - d",
+		"import copy\nfrom dataclasses import asdict, replace\nfrom lib import P\ndef holds(raw):\n    p = P(1)\n    q = copy.deepcopy(p)\n    q.x = 9\n    r = copy.copy(p)\n    return p.moved(2) == P(3) and p == r == replace(q, x=1) and asdict(P(4, 5)) == {'x': 4, 'y': 5} and 'P(x=1' in repr(P(1))\n"},
+	{"validation in the constructor", "from dataclasses import dataclass\n@dataclass\nclass M:\n    n: int\n    def __post_init__(self):\n        if self.n < 0:\n            raise ValueError(self.n)\ndef twice(m):\n    return M(2 * m.n)\n", "2 * m.n", "m.n",
+		"from lib import M, twice\ndef holds(raw):\n    try:\n        M(-1)\n    except ValueError:\n        return twice(M(4)).n == 8 and twice(twice(M(4))) != twice(M(4))\n    return False\n"},
+	{"enum by name and value, and members of it", "import enum\nclass Tone(enum.Enum):\n    LOW = 1\n    HIGH = 2\nclass Level(enum.IntEnum):\n    A = 1\n    B = 2\ndef tone(x):\n    return Tone.HIGH if x > 5 else Tone.LOW\n", "x > 5", "x >= 5",
+		"from lib import Level, Tone, tone\ndef holds(raw):\n    return tone(5) in Tone and tone(5) is Tone['LOW'] is Tone(1) and [m.value for m in Level] == [1, 2] and Level.A != Level.B and tone(6) in (Tone.HIGH,)\n"},
+	{"money with arithmetic", "class Money:\n    def __init__(self, n):\n        self.n = n\n    def __mul__(self, k):\n        return Money(self.n * k)\n    __rmul__ = __mul__\n    def __add__(self, o):\n        return Money(self.n + getattr(o, 'n', o))\n    __radd__ = __add__\n    def __sub__(self, o):\n        return Money(self.n - getattr(o, 'n', o))\n    def __floordiv__(self, o):\n        return self.n // o.n\n    def __float__(self):\n        return float(self.n)\n    def __str__(self):\n        return '$%d' % self.n\n", "self.n * k", "self.n",
+		"from lib import Money\ndef holds(raw):\n    m = 3 * Money(2) + Money(4)\n    total = sum([Money(1), Money(2)])\n    return (m - 1).n == 9 and str(m) == '$10' and float(m) == 10.0 and m // Money(5) == 2 and str(total) == '$3' and (m - Money(1)).n == 9\n"},
+	{"paths", "import pathlib\ndef where(x):\n    return pathlib.PurePosixPath('/srv') / x\n", "'/srv'", "'/tmp'",
+		"from lib import where\ndef holds(raw):\n    return str(where('a') / 'b') == '/srv/a/b' and (where('a') / 'b').name == 'b'\n"},
+	{"generator with send and throw that ends", "def g():\n    try:\n        x = yield 1\n    except ValueError:\n        return 'thrown'\n    return x\n", "return x", "return 0",
+		"from lib import g\ndef end(f, *a):\n    try:\n        f(*a)\n    except StopIteration as e:\n        return e.value\ndef holds(raw):\n    a, b = g(), g()\n    next(a), next(b)\n    return end(a.send, 5) == 5 and end(b.throw, ValueError) == 'thrown' and next(a, 'over') == 'over'\n"},
+}
+
+func TestHonestRecordsPassAndTheirBugIsSeen(t *testing.T) {
+	s := scene{tree: files{}, properties: files{}}
+	for i, r := range records {
+		if !strings.Contains(r.code, r.old) {
+			t.Fatalf("%s: no place for the bug", r.name)
+		}
+		for kind, code := range map[string]string{"good": r.code, "bug": strings.Replace(r.code, r.old, r.new, 1)} {
+			id := fmt.Sprintf("%02d%s", i, kind)
+			s.tree["lib_"+id+".py"] = code
+			s.properties["p"+id] = importing(r.property, id)
+		}
+	}
+	results := s.judge(t, First())
+	for i, r := range records {
+		if got := results[fmt.Sprintf("p%02dgood", i)]; !got.OK || got.Calls == 0 {
+			t.Errorf("%s: on good code: %s", r.name, got.summary())
+		}
+		if got := results[fmt.Sprintf("p%02dbug", i)]; got.OK || !got.Ran {
+			t.Errorf("%s: on the bug: %s", r.name, got.summary())
+		}
+	}
+}
