@@ -222,18 +222,22 @@ func (j *judgement) inspect(ctx context.Context, w *walk) (*faults, error) {
 
 // blame adds what no approval helps against.
 func (j *judgement) blame(m *move, judged scope) {
+	bad := judged.bad
+	if len(bad.forbidden)+len(bad.aliases)+len(bad.broken) == 0 {
+		return
+	}
 	for n := gitrepo.Node(0); int(n) < len(judged.set); n++ {
 		if !judged.set[n] {
 			continue
 		}
 		commit := judged.graph.ID(n)
-		if e, ok := judged.bad.forbidden[n]; ok {
+		if e, ok := bad.forbidden[n]; ok {
 			j.note(m, finding.Finding{Code: finding.ForbiddenPath, Commit: commit, Path: e.Path})
 		}
-		if e, ok := judged.bad.aliases[n]; ok {
+		if e, ok := bad.aliases[n]; ok {
 			j.note(m, finding.Finding{Code: finding.AliasPath, Commit: commit, Path: e.Path, Args: map[string]string{"target": j.aliased(e.Path)}})
 		}
-		if b, ok := judged.bad.broken[n]; ok {
+		if b, ok := bad.broken[n]; ok {
 			j.note(m, finding.Finding{Code: finding.MalformedTree, Commit: commit, Path: b.Path, Args: map[string]string{"detail": b.Error()}})
 		}
 	}

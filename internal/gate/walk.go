@@ -82,19 +82,19 @@ func (w *walk) parents(n gitrepo.Node) []*state.View {
 // from the empty state.
 func (w *walk) moved() []gitrepo.Node {
 	return w.where(func(n gitrepo.Node) bool {
-		var full []*state.View
-		for _, p := range w.parents(n) {
-			if !p.Empty() {
-				full = append(full, p)
+		full := false
+		for _, p := range w.graph.Parents(n) {
+			v := w.views[p]
+			if v.Empty() {
+				continue
 			}
-		}
-		if len(full) == 0 {
-			return !w.views[n].Empty()
-		}
-		for _, p := range full {
-			if p.Mark == w.views[n].Mark {
+			if v.Mark == w.views[n].Mark {
 				return false
 			}
+			full = true
+		}
+		if !full {
+			return !w.views[n].Empty()
 		}
 		return true
 	})

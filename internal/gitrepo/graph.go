@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -181,43 +182,45 @@ func record(in *bufio.Reader) ([]byte, error) {
 
 // add takes "<commit> <tree> <parents…>".
 func (g *Graph) add(line []byte) (Node, error) {
-	text := strings.TrimSuffix(string(line), " ")
-	width := strings.IndexByte(text, ' ')
+	line = bytes.TrimSuffix(line, []byte(" "))
+	width := bytes.IndexByte(line, ' ')
 	if width != 40 && width != 64 {
-		return None, fmt.Errorf("git answers %q", text)
+		return None, fmt.Errorf("git answers %q", line)
 	}
 	if g.width == 0 {
 		g.width = width / 2
 	}
-	var ids []ID
-	for word := range strings.SplitSeq(text, " ") {
-		id, ok := g.parse(word)
-		if !ok {
-			return None, fmt.Errorf("git answers %q", text)
-		}
-		ids = append(ids, id)
+	name, rest, _ := bytes.Cut(line, []byte(" "))
+	root, rest, more := bytes.Cut(rest, []byte(" "))
+	id, ok := g.parse(name)
+	tree, good := g.parse(root)
+	if !ok || !good {
+		return None, fmt.Errorf("git answers %q", line)
 	}
-	if len(ids) < 2 {
-		return None, fmt.Errorf("git answers %q", text)
-	}
-	n := g.place(ids[0])
+	n := g.place(id)
 	if g.nodes[n].inside {
-		return None, fmt.Errorf("git names commit %q twice", text[:width])
+		return None, fmt.Errorf("git names commit %q twice", name)
 	}
 	first := len(g.parents)
-	for _, id := range ids[2:] {
-		g.parents = append(g.parents, g.place(id))
+	for more {
+		var word []byte
+		word, rest, more = bytes.Cut(rest, []byte(" "))
+		parent, ok := g.parse(word)
+		if !ok {
+			return None, fmt.Errorf("git answers %q", line)
+		}
+		g.parents = append(g.parents, g.place(parent))
 	}
-	g.nodes[n] = node{id: ids[0], tree: ids[1], first: int32(first), count: int32(len(ids) - 2), inside: true}
+	g.nodes[n] = node{id: id, tree: tree, first: int32(first), count: int32(len(g.parents) - first), inside: true}
 	return n, nil
 }
 
-func (g *Graph) parse(word string) (ID, bool) {
+func (g *Graph) parse(word []byte) (ID, bool) {
 	var id ID
 	if len(word) != 2*g.width {
 		return id, false
 	}
-	_, err := hex.Decode(id[:], []byte(word))
+	_, err := hex.Decode(id[:], word)
 	return id, err == nil
 }
 
@@ -236,7 +239,7 @@ func (g *Graph) Len() int { return len(g.nodes) }
 
 // Find answers the node of a full id; None where the graph does not have it.
 func (g *Graph) Find(id string) Node {
-	raw, ok := g.parse(id)
+	raw, ok := g.parse([]byte(id))
 	if !ok || g.width == 0 {
 		return None
 	}
@@ -247,14 +250,19 @@ func (g *Graph) Find(id string) Node {
 }
 
 // ID is the commit's id in hexadecimal.
-func (g *Graph) ID(n Node) string { return hex.EncodeToString(g.nodes[n].id[:g.width]) }
+func (g *Graph) ID(n Node) string { return g.text(g.nodes[n].id) }
+
+func (g *Graph) text(id ID) string {
+	var buf [2 * len(id)]byte
+	return string(buf[:hex.Encode(buf[:], id[:g.width])])
+}
 
 // Tree is the id of the commit's tree; empty for the border.
 func (g *Graph) Tree(n Node) string {
 	if !g.nodes[n].inside {
 		return ""
 	}
-	return hex.EncodeToString(g.nodes[n].tree[:g.width])
+	return g.text(g.nodes[n].tree)
 }
 
 // Inside says that the commit is one of those asked for, not the border.

@@ -47,6 +47,8 @@ type batch struct {
 	child *proc.Process
 	out   *bufio.Reader
 	err   error // sticky
+
+	commands []byte // room for one round's
 }
 
 // Start starts the cat-file child ahead of the first request.
@@ -193,15 +195,16 @@ func (r *Repo) request(ctx context.Context, verb string, names []string, each fu
 }
 
 func (b *batch) round(verb string, names []string, lo, hi int, each func(int, Object, *bufio.Reader) error) error {
-	var commands strings.Builder
+	commands := b.commands[:0]
 	for _, name := range names[lo:hi] {
 		if strings.ContainsAny(name, "\n\x00") || name == "" {
 			return fmt.Errorf("read object %q: no name that git can be asked for", name)
 		}
-		commands.WriteString(verb + " " + name + "\n")
+		commands = append(append(append(append(commands, verb...), ' '), name...), '\n')
 	}
-	commands.WriteString("flush\n")
-	if _, err := io.WriteString(b.child.Stdin, commands.String()); err != nil {
+	commands = append(commands, "flush\n"...)
+	b.commands = commands
+	if _, err := b.child.Stdin.Write(commands); err != nil {
 		return b.fail("ask git for", names[lo], err)
 	}
 	for i := lo; i < hi; i++ {
@@ -225,22 +228,36 @@ func (b *batch) header(name string) (Object, error) {
 		}
 		return Object{}, err
 	}
-	text := string(line[:len(line)-1])
-	if text == name+" missing" || text == name+" ambiguous" || strings.HasSuffix(text, " submodule") {
+	text := line[:len(line)-1]
+	if says(text, name, " missing") || says(text, name, " ambiguous") || bytes.HasSuffix(text, []byte(" submodule")) {
 		return Object{}, nil
 	}
-	fields := strings.Split(text, " ")
-	if len(fields) != 3 {
-		return Object{}, fmt.Errorf("git answers %q", text)
-	}
-	size, err := strconv.ParseInt(fields[2], 10, 64)
+	id, rest, _ := bytes.Cut(text, []byte(" "))
+	kind, digits, _ := bytes.Cut(rest, []byte(" "))
+	size, err := strconv.ParseInt(string(digits), 10, 64)
 	if err != nil || size < 0 {
 		return Object{}, fmt.Errorf("git answers %q", text)
 	}
-	switch fields[1] {
-	case Commit, Tree, Blob, Tag:
-		return Object{ID: fields[0], Type: fields[1], Size: size}, nil
+	o := Object{ID: name, Size: size}
+	if string(id) != name {
+		o.ID = string(id)
+	}
+	switch string(kind) {
+	case Commit:
+		o.Type = Commit
+	case Tree:
+		o.Type = Tree
+	case Blob:
+		o.Type = Blob
+	case Tag:
+		o.Type = Tag
 	default:
 		return Object{}, fmt.Errorf("git answers %q", text)
 	}
+	return o, nil
+}
+
+// says compares text with name and word.
+func says(text []byte, name, word string) bool {
+	return len(text) == len(name)+len(word) && string(text[:len(name)]) == name && string(text[len(name):]) == word
 }

@@ -16,6 +16,7 @@ const (
 	maxTree  = 64 << 20
 	maxPath  = 64 << 10
 	maxParts = 1 << 20 // remembered subtrees and names
+	maxAlike = 1 << 10 // remembered trees, apart from what does not count
 )
 
 // View is what a tree has at, and like, the paths that count. An entry stands
@@ -50,7 +51,12 @@ type Scanner struct {
 	views map[string]*View
 	blobs map[string][sha256.Size]byte
 	sums  map[string]string // Mark to state
-	names []rawEntry        // room for one tree's
+	alike map[string]*part  // by what counts in a tree
+
+	// Room for one tree's.
+	names     []rawEntry
+	hits      []hit
+	name, key []byte
 }
 
 // class says what a path is; several may hold.
@@ -68,6 +74,7 @@ type part struct {
 	protected, forbidden, aliases []Entry
 	below                         []Entry // directories to look into
 	broken                        *Broken
+	view                          *View // of a root's part, once it was put together
 }
 
 // NewScanner makes a Scanner; forbidden may name nothing.
@@ -76,7 +83,7 @@ func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scann
 		repo: repo, protected: protected, forbidden: forbidden,
 		deep:  !protected.Plain() || !forbidden.Plain(),
 		roots: append(protected.Roots(), forbidden.Roots()...),
-		class: map[string]class{}, parts: map[string]*part{}, views: map[string]*View{},
+		class: map[string]class{}, parts: map[string]*part{}, views: map[string]*View{}, alike: map[string]*part{},
 		blobs: map[string][sha256.Size]byte{}, sums: map[string]string{},
 	}
 }
@@ -161,23 +168,57 @@ func partKey(dir Entry) string { return dir.ID + dir.Path }
 
 // scan sorts the entries of one tree. prefix ends in a slash, or is empty.
 func (s *Scanner) scan(data []byte, width int, prefix string) *part {
-	p := &part{}
+	var broken *Broken
 	t := treeReader{rest: data, width: width, names: s.names[:0]}
-	defer func() { s.names = t.names[:0] }()
-	name := []byte(prefix)
+	s.hits = s.hits[:0]
+	name := append(s.name[:0], prefix...)
 	for {
 		raw, ok, what := t.next()
-		if what != "" && p.broken == nil {
-			p.broken = &Broken{Path: prefix + string(raw.name), What: what}
+		if what != "" && broken == nil {
+			broken = &Broken{Path: prefix + string(raw.name), What: what}
 		}
 		if !ok {
-			return p
+			break
 		}
 		name = append(name[:len(prefix)], raw.name...)
 		if c := s.classify(name); c != 0 {
-			p.sort(c, raw, string(name))
+			s.hits = append(s.hits, hit{c, raw})
 		}
 	}
+	s.names, s.name = t.names[:0], name
+	if broken != nil || s.deep {
+		return s.part(prefix, broken)
+	}
+	// Nearly every tree of a history has what the one before it has.
+	key := append(append(s.key[:0], prefix...), 0)
+	for _, h := range s.hits {
+		key = append(append(append(key, byte(h.class)), h.mode...), ' ')
+		key = append(append(append(key, h.name...), 0), h.id...)
+	}
+	s.key = key
+	if p := s.alike[string(key)]; p != nil {
+		return p
+	}
+	p := s.part(prefix, nil)
+	if len(s.alike) < maxAlike {
+		s.alike[string(key)] = p
+	}
+	return p
+}
+
+// hit is an entry that counts, in its tree's bytes.
+type hit struct {
+	class
+	rawEntry
+}
+
+// part keeps the hits of one tree.
+func (s *Scanner) part(prefix string, broken *Broken) *part {
+	p := &part{broken: broken}
+	for _, h := range s.hits {
+		p.sort(h.class, h.rawEntry, prefix+string(h.name))
+	}
+	return p
 }
 
 func (p *part) sort(c class, raw rawEntry, path string) {
@@ -235,6 +276,13 @@ func (s *Scanner) classOf(path []byte) class {
 
 // view puts the parts of one root together.
 func (s *Scanner) view(root *part) *View {
+	if root.view == nil {
+		root.view = s.assemble(root)
+	}
+	return root.view
+}
+
+func (s *Scanner) assemble(root *part) *View {
 	v := &View{}
 	s.gather(v, root)
 	var b strings.Builder
