@@ -40,7 +40,7 @@ func (r *reader) tree() *Tree {
 		r.bind(t, m)
 		b.manifestSHA, b.parent = man.sum, m.Parent
 		if len(m.Properties) == 0 && invariants == 0 {
-			r.fault(ManifestName, "nothing to judge: no property, and no invariant below %s/", OraclesDir)
+			r.fault(ManifestName, "nothing to judge: no property (\"hookd seal new-property\" adds one), and no invariant below %s/", OraclesDir)
 		}
 	}
 	if led != nil {
