@@ -390,7 +390,9 @@ func TestTreesAreDroppedAfterTheMachineWentDown(t *testing.T) {
 	tree, err := ts.layOut(context.Background(), m, shop, s.tree(c), testPaths(t))
 	must(t, err)
 	tree.Release()
-	must(t, os.WriteFile(filepath.Join(tree.Parent, tree.Name, "a"), nil, 0o640)) // what a lost page cache leaves
+	for _, l := range ts.repos[shop].tree {
+		must(t, os.WriteFile(filepath.Join(tree.Parent, l.name, "a"), nil, 0o640)) // what a lost page cache leaves
+	}
 	must(t, os.WriteFile(filepath.Join(ts.root, bootFile), []byte("another boot\n"), 0o600))
 	reopened, err := newTrees(ts.root, func(string) error { return nil })
 	must(t, err)
@@ -496,4 +498,35 @@ func TestKeptResultsAreBelievedOnlyWhole(t *testing.T) {
 	if _, ok := k.get(key, digest); !ok {
 		t.Error("honest twin: not believed")
 	}
+}
+
+// A candidate has the directory of all its repository's trees mounted. It must
+// not find another tree in it: not by listing, and not by a name that an earlier
+// run of that tree has learned and told.
+func TestATreeIsFoundByItsOwnCandidatesAlone(t *testing.T) {
+	s := newSource(t)
+	first := s.commit(map[string]string{"a": "1\n"})
+	second := s.commit(map[string]string{"a": "2\n"})
+	m := testMirror(t, s, second)
+	ts := testTrees(t)
+	one, err := ts.layOut(context.Background(), m, shop, s.tree(first), testPaths(t))
+	must(t, err)
+	two, err := ts.layOut(context.Background(), m, shop, s.tree(second), testPaths(t))
+	must(t, err)
+	info, err := os.Stat(one.Parent)
+	must(t, err)
+	if one.Parent != two.Parent || info.Mode().Perm() != unlisted {
+		t.Errorf("%s and %s, mode %s", one.Parent, two.Parent, info.Mode())
+	}
+	if asides, _ := filepath.Glob(filepath.Join(one.Parent, ".*")); len(asides) > 0 {
+		t.Errorf("unfinished trees beside the others: %q", asides)
+	}
+	one.Release()
+	again, err := ts.layOut(context.Background(), m, shop, s.tree(first), testPaths(t))
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(one.Parent, one.Name)); !os.IsNotExist(err) || again.Name == one.Name || layout(t, again)["a"] != "1\n" {
+		t.Errorf("%s, then %s: %v", one.Name, again.Name, err)
+	}
+	again.Release()
+	two.Release()
 }

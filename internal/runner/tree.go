@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -181,8 +182,13 @@ func clip(s string) string {
 	return s
 }
 
-// trees are all trees that are laid out below <root>/<repository id>/. Only
-// names without a leading dot are whole.
+// trees are all trees that are laid out below <root>/<repository id>/. Those of
+// one repository share a directory that every candidate of it has mounted, so
+// that it can start before its tree is there. A candidate must not find the
+// other trees, or wrong code would answer through right code of another push:
+// the directory cannot be listed, and a tree has a name that nobody can guess
+// and that is another one the next time it is used. What is being made or
+// deleted is in <root>/.new-*.
 type trees struct {
 	root  string
 	share func(dir string) error // makes a new, empty directory readable for candidates
@@ -198,12 +204,16 @@ type shelf struct {
 	making sync.Mutex // one tree at a time is made a repository
 
 	mu   sync.Mutex
-	tree map[string]*laid // by name
+	tree map[string]*laid // by key
 }
+
+// unlisted is the mode of a shelf: candidates enter by name, and hookd too.
+const unlisted = 0o310
 
 // laid is one tree on disk. It stays where it is while users is not zero.
 type laid struct {
-	name  string // <digest of patterns>-<tree id>
+	key   string // <digest of patterns>-<tree id>
+	name  string // of the directory: <key>-<random>
 	users int
 	used  time.Time
 	files int // 0: not counted, found on disk
@@ -247,6 +257,12 @@ func newTrees(root string, share func(string) error) (*trees, error) {
 		if !repo.IsDir() {
 			continue
 		}
+		if strings.HasPrefix(repo.Name(), ".") {
+			if err := os.RemoveAll(filepath.Join(root, repo.Name())); err != nil {
+				return nil, fmt.Errorf("open trees: %w", err)
+			}
+			continue
+		}
 		if err := dropStale(filepath.Join(root, repo.Name()), fresh); err != nil {
 			return nil, fmt.Errorf("open trees: %w", err)
 		}
@@ -258,6 +274,9 @@ func newTrees(root string, share func(string) error) (*trees, error) {
 }
 
 func dropStale(dir string, all bool) error {
+	if err := addMode(dir, 0o700); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -273,6 +292,15 @@ func dropStale(dir string, all bool) error {
 	return nil
 }
 
+// addMode gives the owner more rights on a directory and keeps the rest.
+func addMode(dir string, more os.FileMode) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	return os.Chmod(dir, info.Mode()&(os.ModePerm|os.ModeSetgid)|more)
+}
+
 // shelf opens the directory of a repository.
 func (ts *trees) shelf(repo string) (*shelf, error) {
 	ts.mu.Lock()
@@ -282,7 +310,10 @@ func (ts *trees) shelf(repo string) (*shelf, error) {
 	}
 	s := &shelf{dir: filepath.Join(ts.root, repo), tree: map[string]*laid{}}
 	err := os.Mkdir(s.dir, 0o700)
-	if err != nil && !os.IsExist(err) {
+	if os.IsExist(err) {
+		err = addMode(s.dir, 0o700)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("lay out tree: %w", err)
 	}
 	entries, err := os.ReadDir(s.dir)
@@ -295,9 +326,16 @@ func (ts *trees) shelf(repo string) (*shelf, error) {
 		}
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), ".") {
-			s.tree[e.Name()] = &laid{name: e.Name()}
+		if i := strings.LastIndexByte(e.Name(), '-'); i > 0 && e.Name()[0] != '.' {
+			s.tree[e.Name()[:i]] = &laid{key: e.Name()[:i], name: e.Name()}
 		}
+	}
+	info, err := os.Stat(s.dir)
+	if err == nil {
+		err = os.Chmod(s.dir, info.Mode()&os.ModeSetgid|unlisted)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lay out tree: %w", err)
 	}
 	ts.repos[repo] = s
 	return s, nil
@@ -319,33 +357,39 @@ func (ts *trees) layOut(ctx context.Context, m *mirror, repo, tree string, p pat
 	if err != nil {
 		return Tree{}, err
 	}
-	name := p.digest + "-" + tree
-	if t, ok := s.take(name); ok {
+	key := p.digest + "-" + tree
+	if t, ok := s.take(key); ok {
 		return t, nil
 	}
 	s.making.Lock()
 	defer s.making.Unlock()
-	if t, ok := s.take(name); ok {
+	if t, ok := s.take(key); ok {
 		return t, nil
 	}
 	b := &builder{git: m.git, paths: p}
-	aside, err := os.MkdirTemp(s.dir, ".new-")
+	aside, err := os.MkdirTemp(ts.root, ".new-")
 	if err != nil {
 		return Tree{}, fmt.Errorf("lay out tree: %w", err)
 	}
-	defer func() { ts.discard(s, aside) }()
+	defer ts.discard(aside)
+	if err := ts.share(aside); err != nil { // what is made in it belongs to the candidates' group
+		return Tree{}, fmt.Errorf("lay out tree: %w", err)
+	}
 	work := filepath.Join(aside, "tree")
 	if err := s.build(ctx, b, work, tree); err != nil {
 		return Tree{}, err
 	}
+	name := unguessable(key)
 	if err := os.Rename(work, filepath.Join(s.dir, name)); err != nil {
 		return Tree{}, fmt.Errorf("lay out tree: %w", err)
 	}
-	s.put(&laid{name: name, notes: b.notes, used: time.Now(), files: b.files, bytes: b.bytes})
+	s.put(&laid{key: key, name: name, notes: b.notes, used: time.Now(), files: b.files, bytes: b.bytes})
 	ts.trim(s)
-	t, _ := s.take(name)
+	t, _ := s.take(key)
 	return t, nil
 }
+
+func unguessable(key string) string { return key + "-" + rand.Text() }
 
 // build fills work: by the difference to a tree that nobody uses, else anew.
 func (s *shelf) build(ctx context.Context, b *builder, work, tree string) error {
@@ -375,12 +419,12 @@ func (s *shelf) claim(digest string) *laid {
 	defer s.mu.Unlock()
 	var best *laid
 	for _, t := range s.tree {
-		if t.users == 0 && strings.HasPrefix(t.name, digest+"-") && (best == nil || t.used.After(best.used)) {
+		if t.users == 0 && strings.HasPrefix(t.key, digest+"-") && (best == nil || t.used.After(best.used)) {
 			best = t
 		}
 	}
 	if best != nil {
-		delete(s.tree, best.name)
+		delete(s.tree, best.key)
 	}
 	return best
 }
@@ -388,23 +432,37 @@ func (s *shelf) claim(digest string) *laid {
 func (s *shelf) put(t *laid) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tree[t.name] = t
+	s.tree[t.key] = t
 }
 
-func (s *shelf) take(name string) (Tree, bool) {
+func (s *shelf) take(key string) (Tree, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tree[name]
-	if t == nil {
+	t := s.tree[key]
+	if t == nil || t.users == 0 && !s.rename(t) {
 		return Tree{}, false
 	}
 	t.users++
 	t.used = time.Now()
-	return Tree{Parent: s.dir, Name: name, Notes: t.notes, done: func() {
+	return Tree{Parent: s.dir, Name: t.name, Notes: t.notes, done: func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		t.users--
+		if t.users--; t.users == 0 {
+			_ = s.rename(t) // its own code may have told its name; take tries again
+		}
 	}}, true
+}
+
+// rename gives a tree that nobody uses a name that nobody knows. One that is
+// gone is dropped. mu is held.
+func (s *shelf) rename(t *laid) bool {
+	name := unguessable(t.key)
+	if err := os.Rename(filepath.Join(s.dir, t.name), filepath.Join(s.dir, name)); err != nil {
+		delete(s.tree, t.key)
+		return false
+	}
+	t.name = name
+	return true
 }
 
 // trim drops the oldest trees that nobody uses.
@@ -421,24 +479,32 @@ func (ts *trees) trim(s *shelf) {
 		if oldest == nil {
 			return
 		}
-		aside, err := os.MkdirTemp(s.dir, ".old-")
+		aside, err := os.MkdirTemp(ts.root, ".new-")
 		if err != nil {
 			return // it stays; the next one tries again
 		}
 		if err := os.Rename(filepath.Join(s.dir, oldest.name), filepath.Join(aside, "tree")); err != nil {
 			return
 		}
-		delete(s.tree, oldest.name)
-		ts.discard(s, aside)
+		delete(s.tree, oldest.key)
+		ts.discard(aside)
 	}
 }
 
 // discard deletes a directory beside the work: a large one takes a while.
-func (ts *trees) discard(_ *shelf, dir string) {
+func (ts *trees) discard(dir string) {
 	ts.sweep.Go(func() { _ = os.RemoveAll(dir) })
 }
 
-func (ts *trees) close() { ts.sweep.Wait() }
+// close waits for what is being deleted, and lets the owner list what is left.
+func (ts *trees) close() {
+	ts.sweep.Wait()
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, s := range ts.repos {
+		_ = addMode(s.dir, 0o700) // newTrees does it too
+	}
+}
 
 // builder lays one tree out.
 type builder struct {
@@ -525,7 +591,7 @@ func (b *builder) bringForward(ctx context.Context, dir string, old *laid, to st
 	if err := b.count(dir, old); err != nil {
 		return err
 	}
-	from := strings.TrimPrefix(old.name, b.paths.digest+"-")
+	from := strings.TrimPrefix(old.key, b.paths.digest+"-")
 	var list []laying
 	var gone []string
 	var change []string // ":old new id id status", waiting for its path
