@@ -157,7 +157,7 @@ func decisionNamed(s *packetstore.Store, name string) (packet.Packet, error) {
 		return packet.Packet{}, err
 	}
 	if len(newest) == 0 {
-		return packet.Packet{}, packetstore.ErrNotFound
+		return packet.Packet{}, fail(exitError, "hookd serve stores one with every push that it judges", "no decision is stored yet")
 	}
 	return s.Get(newest[0].ID)
 }

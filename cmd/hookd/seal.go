@@ -47,6 +47,9 @@ func sealInit(a *app, ch *choice) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := os.Lstat(filepath.Join(p.seal, sealed.ManifestName)); err == nil {
+				return fail(exitError, "hookd seal verify says what it lacks", "there is a sealed tree in %q already", p.seal)
+			}
 			if err := sealed.Init(p.seal); err != nil {
 				return err
 			}
@@ -159,6 +162,9 @@ func sealTry(a *app, ch *choice) *cobra.Command {
 			}
 			if a.try == nil {
 				return fail(exitNotJudged, "", "this build of hookd cannot replay")
+			}
+			if _, err := sealed.Load(p.seal); err != nil {
+				return sealFault(err)
 			}
 			code := a.try(c.Context(), p.seal, p.gitDir, id, a.stdout)
 			if code == exitOK || code == exitNotOK {

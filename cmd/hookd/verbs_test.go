@@ -89,6 +89,7 @@ func TestFromNothingToALockedTree(t *testing.T) {
 	if out := d.ok("seal", "init", dir); !strings.Contains(out, "seal new-property") {
 		t.Errorf("no next step: %s", out)
 	}
+	d.fails(exitError, "already\nhint: hookd seal verify", "seal", "init", dir)
 	d.fails(exitNotOK, "hint: mend these", "seal", "verify", "--seal", dir)
 	d.ok("seal", "new-property", "p_total", "--seal", dir)
 	fixture := filepath.Join(t.TempDir(), "order.json")
@@ -228,6 +229,12 @@ func TestTryHandsOverTreeRepositoryAndCommit(t *testing.T) {
 	if want := dir + " /srv/shop.git " + commitA; r.code != exitNotOK || got != want || r.out != "merge_ok false\n(only tried: this decision is not stored)\n" || r.err != "" {
 		t.Errorf("%q %+v", got, r)
 	}
+	got = ""
+	d.ok("seal", "new-property", "p_more", "--seal", dir)
+	d.fails(exitNotOK, "hint: mend these, then run hookd seal lock", "seal", "try", commitA, "--seal", dir, "--git-dir", "/srv/shop.git")
+	if got != "" {
+		t.Error("a tree that is not locked was tried")
+	}
 }
 
 // git runs git in dir, without anybody's configuration.
@@ -339,6 +346,8 @@ func TestPacketsAreListedShownAndVerified(t *testing.T) {
 	at := func(day int) packet.Times {
 		return packet.Times{Finished: time.Date(2026, 11, day, 9, 0, 0, 0, time.UTC)}
 	}
+	stored(t, dir)
+	d.fails(exitError, "no decision is stored yet", "packet", "show", "latest", "--store", dir)
 	ids := stored(t, dir,
 		packet.Record{RepositoryName: "shop", Repository: "1", Refs: []packet.Ref{{Name: "refs/heads/main"}}, PatchSHA: commitA, Outcome: packet.Blocked, Times: at(1)},
 		packet.Record{RepositoryName: "blog", Repository: "2", Refs: []packet.Ref{{Name: "refs/heads/x\x1b[2J"}}, PatchSHA: commitA, Cause: "broken", Times: at(3),
