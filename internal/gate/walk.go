@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sealgate/sealgate/internal/gitrepo"
 	"github.com/sealgate/sealgate/internal/state"
@@ -38,8 +39,11 @@ func (w *walk) look(ctx context.Context, s *state.Scanner, g *gitrepo.Graph, nod
 	if err != nil {
 		return err
 	}
-	for len(w.views) < g.Len() {
-		w.views = append(w.views, nil)
+	if more := g.Len() - len(w.views); more > 0 {
+		if cap(w.views) < g.Len() {
+			w.views = slices.Grow(w.views, g.Len())
+		}
+		w.views = w.views[:g.Len()]
 	}
 	for i, n := range nodes {
 		w.views[n] = views[i]

@@ -31,7 +31,7 @@ func (r *Repo) few(ctx context.Context, tips []string, stop string) (*Graph, err
 	g := &Graph{index: map[ID]Node{}}
 	seen := map[string]bool{stop: true}
 	for next := fresh(tips, seen); len(next) > 0; {
-		if len(g.nodes)+len(next) > fewCommits {
+		if g.nodes.len+len(next) > fewCommits {
 			return nil, nil
 		}
 		var parents []string

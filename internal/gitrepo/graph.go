@@ -28,7 +28,7 @@ const None Node = -1
 // commits do not, and, as border, their parents outside.
 type Graph struct {
 	width   int // bytes of an id; 0 while nothing was read
-	nodes   []node
+	nodes   list
 	parents []Node
 	index   map[ID]Node
 }
@@ -38,6 +38,30 @@ type node struct {
 	first    int32 // in Graph.parents
 	count    int32
 	inside   bool
+}
+
+// list holds nodes in blocks: a slice that grows would copy a long history five
+// times over.
+type list struct {
+	blocks [][]node
+	len    int
+}
+
+const (
+	blockBits = 9
+	blockSize = 1 << blockBits
+)
+
+func (l *list) at(n Node) *node { return &l.blocks[n>>blockBits][n&(blockSize-1)] }
+
+func (l *list) add(one node) Node {
+	if l.len%blockSize == 0 {
+		l.blocks = append(l.blocks, make([]node, blockSize))
+	}
+	n := Node(l.len)
+	l.len++
+	*l.at(n) = one
+	return n
 }
 
 // maxRecord bounds one commit's line: ids of 15,000 parents.
@@ -112,8 +136,8 @@ func (g *Graph) tell(each func(*Graph, []Node) error) error {
 		return nil
 	}
 	var run []Node
-	for n := range Node(len(g.nodes)) {
-		if g.nodes[n].inside {
+	for n := range Node(g.nodes.len) {
+		if g.nodes.at(n).inside {
 			run = append(run, n)
 		}
 	}
@@ -198,7 +222,7 @@ func (g *Graph) add(line []byte) (Node, error) {
 		return None, fmt.Errorf("git answers %q", line)
 	}
 	n := g.place(id)
-	if g.nodes[n].inside {
+	if g.nodes.at(n).inside {
 		return None, fmt.Errorf("git names commit %q twice", name)
 	}
 	first := len(g.parents)
@@ -211,7 +235,7 @@ func (g *Graph) add(line []byte) (Node, error) {
 		}
 		g.parents = append(g.parents, g.place(parent))
 	}
-	g.nodes[n] = node{id: id, tree: tree, first: int32(first), count: int32(len(g.parents) - first), inside: true}
+	*g.nodes.at(n) = node{id: id, tree: tree, first: int32(first), count: int32(len(g.parents) - first), inside: true}
 	return n, nil
 }
 
@@ -228,14 +252,13 @@ func (g *Graph) place(id ID) Node {
 	if n, ok := g.index[id]; ok {
 		return n
 	}
-	n := Node(len(g.nodes))
-	g.nodes = append(g.nodes, node{id: id})
+	n := g.nodes.add(node{id: id})
 	g.index[id] = n
 	return n
 }
 
 // Len is the number of nodes, border included.
-func (g *Graph) Len() int { return len(g.nodes) }
+func (g *Graph) Len() int { return g.nodes.len }
 
 // Find answers the node of a full id; None where the graph does not have it.
 func (g *Graph) Find(id string) Node {
@@ -250,7 +273,7 @@ func (g *Graph) Find(id string) Node {
 }
 
 // ID is the commit's id in hexadecimal.
-func (g *Graph) ID(n Node) string { return g.text(g.nodes[n].id) }
+func (g *Graph) ID(n Node) string { return g.text(g.nodes.at(n).id) }
 
 func (g *Graph) text(id ID) string {
 	var buf [2 * len(id)]byte
@@ -259,18 +282,18 @@ func (g *Graph) text(id ID) string {
 
 // Tree is the id of the commit's tree; empty for the border.
 func (g *Graph) Tree(n Node) string {
-	if !g.nodes[n].inside {
+	if !g.nodes.at(n).inside {
 		return ""
 	}
-	return g.text(g.nodes[n].tree)
+	return g.text(g.nodes.at(n).tree)
 }
 
 // Inside says that the commit is one of those asked for, not the border.
-func (g *Graph) Inside(n Node) bool { return n >= 0 && g.nodes[n].inside }
+func (g *Graph) Inside(n Node) bool { return n >= 0 && g.nodes.at(n).inside }
 
 // Parents are the commit's parents in their order; the border has none.
 func (g *Graph) Parents(n Node) []Node {
-	at := g.nodes[n]
+	at := g.nodes.at(n)
 	return g.parents[at.first : at.first+at.count]
 }
 
@@ -280,7 +303,7 @@ type Set []bool
 // Reach is what the nodes reach inside the graph, themselves included. None
 // among them is ignored.
 func (g *Graph) Reach(from ...Node) Set {
-	seen := make(Set, len(g.nodes))
+	seen := make(Set, g.nodes.len)
 	var stack []Node
 	push := func(n Node) {
 		if g.Inside(n) && !seen[n] {
@@ -303,9 +326,9 @@ func (g *Graph) Reach(from ...Node) Set {
 
 // Inner are all nodes inside, in the order git named them in.
 func (g *Graph) Inner() Set {
-	all := make(Set, len(g.nodes))
-	for n := range g.nodes {
-		all[n] = g.nodes[n].inside
+	all := make(Set, g.nodes.len)
+	for n := range Node(g.nodes.len) {
+		all[n] = g.nodes.at(n).inside
 	}
 	return all
 }
