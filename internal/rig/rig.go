@@ -115,7 +115,7 @@ func (r *Rig) Install(g *Gate, name string) error {
 		return err
 	}
 	for hook, verb := range map[string]string{"pre-receive": "", "post-receive": "settle "} {
-		text := fmt.Sprintf("#!/bin/sh\nunset GIT_TRACE2_EVENT\nexec '%s/prereceive' %s--config '%s' --repo %s\n", r.Bin, verb, g.Config, g.ID)
+		text := fmt.Sprintf("#!/bin/sh\nunset GIT_TRACE2_EVENT\nGOMAXPROCS=1 exec '%s/prereceive' %s--config '%s' --repo %s\n", r.Bin, verb, g.Config, g.ID)
 		if err := os.WriteFile(filepath.Join(g.Server, "hooks", hook), []byte(text), 0o755); err != nil {
 			return err
 		}

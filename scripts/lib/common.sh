@@ -160,7 +160,7 @@ slot_uids() {
 build_binaries() {
 	local source=$1 dir=$2 log
 	log=$(mktemp)
-	if ! (cd "$source" && CGO_ENABLED=0 go build -trimpath -o "$dir/" ./cmd/prereceive ./cmd/hookd ./cmd/git-oracle) >"$log" 2>&1; then
+	if ! (cd "$source" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$dir/" ./cmd/prereceive ./cmd/hookd ./cmd/git-oracle) >"$log" 2>&1; then
 		tail -n 20 "$log" >&2
 		rm -f "$log"
 		die "the programs do not build"
