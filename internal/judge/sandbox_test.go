@@ -3,6 +3,8 @@ package judge
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,18 +15,22 @@ import (
 // tree in the sandbox that hookd uses.
 func TestInTheRealSandbox(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("the sandbox does not run as root; the suite is run as an ordinary user as well")
+		againAsUsers(t)
+		return
 	}
-	dir, err := os.MkdirTemp("/tmp", "judge-sandbox-")
-	if err != nil {
-		t.Fatal(err)
+	dir := scratch(t)
+	conf := sandbox.Config{Scratch: dir}
+	if os.Getenv(ownEnv) != "" {
+		conf.UIDs = sandbox.UIDs{First: firstUID, Count: 16}
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	box, err := sandbox.Open(t.Context(), sandbox.Config{})
+	box, err := sandbox.Open(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer box.Close()
+	if box.SingleUID() != (os.Getenv(ownEnv) == "") {
+		t.Fatal(box.Tier())
+	}
 	s := scene{tree: files{"spy.py": `import os
 def look(what):
     seen = []
@@ -44,8 +50,13 @@ def write():
 		s.properties[fmt.Sprintf("p%02d", i)] = k.property
 	}
 	c := s.config(t)
+	c.Tree, c.Sealed = moved(t, box, sandbox.Candidate, dir, c.Tree), moved(t, box, sandbox.Judge, dir, c.Sealed)
 	c.Starter = box
-	if c.Kit, err = Prepare(t.Context(), box, python, dir); err != nil {
+	kitDir := filepath.Join(dir, "kit")
+	if err := os.Mkdir(kitDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if c.Kit, err = Prepare(t.Context(), box, python, kitDir); err != nil {
 		t.Fatal(err)
 	}
 	c.Limits.Candidate = sandbox.Limits{}
@@ -63,4 +74,65 @@ def write():
 			}
 		}
 	}
+}
+
+const (
+	ownEnv   = "SEALGATE_JUDGE_TEST_OWN_UIDS"
+	someUser = 1912700000
+	firstUID = 1912700100
+)
+
+// againAsUsers runs the test that calls it as two ordinary users: one with the
+// capabilities for a uid a command, and one without.
+func againAsUsers(t *testing.T) {
+	t.Helper()
+	dir := scratch(t)
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "judge.test")
+	if err := os.WriteFile(binary, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	id := fmt.Sprint(someUser)
+	user := []string{"--reuid=" + id, "--regid=" + id, "--clear-groups"}
+	for mode, more := range map[string][]string{
+		"":    nil,
+		"yes": {"--inh-caps=+setuid,+setgid,+kill", "--ambient-caps=+setuid,+setgid,+kill", "--bounding-set=-all,+setuid,+setgid,+kill"},
+	} {
+		args := append(append(append([]string{}, user...), more...), binary, "-test.v", "-test.timeout=4m", "-test.run=^"+t.Name()+"$")
+		cmd := exec.CommandContext(t.Context(), "setpriv", args...)
+		cmd.Dir, cmd.Env = "/", append(os.Environ(), ownEnv+"="+mode, "HOME=/nonexistent", "TMPDIR=/tmp")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("own uids %q: %v\n%s", mode, err, out)
+		}
+	}
+}
+
+// scratch is a directory that the sandbox's users can reach.
+func scratch(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "judge-sandbox-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// moved puts a tree where one role can read it, and the other cannot.
+func moved(t *testing.T, box *sandbox.Sandbox, role sandbox.Role, dir, tree string) string {
+	t.Helper()
+	to := filepath.Join(dir, filepath.Base(filepath.Dir(tree))+filepath.Base(tree))
+	if err := os.CopyFS(to, os.DirFS(tree)); err != nil {
+		t.Fatal(err)
+	}
+	if err := box.ShareWith(role, to); err != nil {
+		t.Fatal(err)
+	}
+	return to
 }
