@@ -32,13 +32,14 @@ type python struct {
 	Config
 	work string // drivers are below
 
-	mu     sync.Mutex
-	kits   map[string]*prepared // by interpreter
-	parked map[string]*parking  // by repository
-	order  []string             // repositories that have parked candidates, oldest first
-	closed bool
-	ctx    context.Context
-	cancel context.CancelFunc
+	mu        sync.Mutex
+	kits      map[string]*prepared // by interpreter
+	libraries map[string]seen      // by directory
+	parked    map[string]*parking  // by repository
+	order     []string             // repositories that have parked candidates, oldest first
+	closed    bool
+	ctx       context.Context
+	cancel    context.CancelFunc
 }
 
 // prepared is a driver compiled for one interpreter.
@@ -57,7 +58,7 @@ type parking struct {
 const parkingRepos = 2
 
 func newPython(c Config, work string) *python {
-	p := &python{Config: c, work: work, kits: map[string]*prepared{}, parked: map[string]*parking{}}
+	p := &python{Config: c, work: work, kits: map[string]*prepared{}, libraries: map[string]seen{}, parked: map[string]*parking{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -92,10 +93,38 @@ func (p *python) Identity(ctx context.Context, repo Repository) (interpreter, li
 	if interpreter, err = statIdentity(made.kit.Python); err != nil {
 		return "", "", "", fmt.Errorf("look at interpreter: %w", err)
 	}
-	if library, err = libraryIdentity(repo.Library); err != nil {
+	if library, err = p.library(repo.Library); err != nil {
 		return "", "", "", fmt.Errorf("look at library: %w", err)
 	}
 	return interpreter, library, p.Version + " " + made.version, nil
+}
+
+// librarySeen is how long a library that was looked at is taken to be the same:
+// looking at ten thousand files takes longer than a known verdict may.
+const librarySeen = 5 * time.Second
+
+// seen is a library as it was at a time.
+type seen struct {
+	identity string
+	at       time.Time
+}
+
+func (p *python) library(root string) (string, error) {
+	p.mu.Lock()
+	last := p.libraries[root]
+	p.mu.Unlock()
+	if !last.at.IsZero() && time.Since(last.at) < librarySeen {
+		return last.identity, nil
+	}
+	at := time.Now()
+	identity, err := libraryIdentity(root)
+	if err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.libraries[root] = seen{identity, at}
+	return identity, nil
 }
 
 // kit compiles the driver for an interpreter, once.

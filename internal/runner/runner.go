@@ -17,9 +17,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -537,26 +537,32 @@ func statIdentity(path string) (string, error) {
 	return fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// libraryIdentity also looks at the directories that an installation touches.
+// libraryIdentity names everything below a library as it is now, without
+// reading it: a module that is altered in place is seen in no directory.
 func libraryIdentity(root string) (string, error) {
 	if root == "" {
 		return "", nil
 	}
-	id, err := statIdentity(root)
-	if err != nil {
-		return "", err
-	}
-	inside, err := filepath.Glob(filepath.Join(root, "lib", "python*", "site-packages"))
-	if err != nil {
-		return "", err
-	}
-	slices.Sort(inside)
-	for _, dir := range inside {
-		more, err := statIdentity(dir)
+	h := sha256.New()
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return "", err
+			return err
 		}
-		id += "\n" + more
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		target := ""
+		if e.Type() == fs.ModeSymlink {
+			if target, err = os.Readlink(path); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(h, "%q %s %d %d %q\n", path, info.Mode(), info.Size(), info.ModTime().UnixNano(), target)
+		return nil
+	})
+	if err != nil {
+		return "", err
 	}
-	return id, nil
+	return root + " " + hex.EncodeToString(h.Sum(nil)), nil
 }

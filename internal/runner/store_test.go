@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func testMirrors(t testing.TB) *mirrors {
@@ -529,4 +530,21 @@ func TestATreeIsFoundByItsOwnCandidatesAlone(t *testing.T) {
 	}
 	again.Release()
 	two.Release()
+}
+
+func TestALibraryThatIsAlteredInPlaceIsAnother(t *testing.T) {
+	root := t.TempDir()
+	module := filepath.Join(root, "lib", "python3.11", "site-packages", "dep", "core.py")
+	must(t, os.MkdirAll(filepath.Dir(module), 0o755))
+	must(t, os.WriteFile(module, []byte("RATE = 1\n"), 0o644))
+	before, err := libraryIdentity(root)
+	must(t, err)
+	if same, err := libraryIdentity(root); err != nil || same != before {
+		t.Errorf("%q, then %q, %v", before, same, err)
+	}
+	must(t, os.WriteFile(module, []byte("RATE = 2\n"), 0o644))
+	must(t, os.Chtimes(module, time.Now(), time.Now().Add(time.Second)))
+	if after, err := libraryIdentity(root); err != nil || after == before {
+		t.Errorf("%q is what it was, %v", after, err)
+	}
 }
