@@ -136,6 +136,7 @@ type judgement struct {
 	listed   bool
 	known    *accounts
 
+	shallow  bool // a part of what is pushed is not here, and findings say so
 	findings []finding.Finding
 	silent   []finding.Finding // of refs whose mode only records
 	verdicts []Verdict

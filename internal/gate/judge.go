@@ -38,10 +38,10 @@ func (j *judgement) judge(ctx context.Context, updates []push.Update) error {
 		stop()
 	}
 	w := <-walked
-	if err == nil {
-		err = w.err
+	if err == nil && w.err != nil {
+		err = j.cut(ctx, w.err)
 	}
-	if err != nil {
+	if err != nil || j.shallow {
 		return err
 	}
 	if err := j.offers(ctx); err != nil {
@@ -61,6 +61,31 @@ func (j *judgement) prepare(ctx context.Context, updates []push.Update) error {
 		return err
 	}
 	return j.settle(ctx)
+}
+
+// cut looks whether a history could not be read because a shallow clone pushed a
+// part of it, which is the push's fault. Any other failure stays one.
+func (j *judgement) cut(ctx context.Context, failed error) error {
+	if ctx.Err() != nil || j.lenient() {
+		return failed
+	}
+	for _, m := range j.each(func(*move) bool { return true }) {
+		at, err := j.Repo.Cut(ctx, []string{m.New}, j.excluded())
+		if err != nil {
+			return failed
+		}
+		if at != "" {
+			j.shallow = true
+			j.insist(m, finding.Finding{Code: finding.ShallowPush, Severity: finding.NotJudged, Commit: at})
+		}
+		if len(j.findings) > maxShown {
+			break
+		}
+	}
+	if !j.shallow {
+		return failed
+	}
+	return nil
 }
 
 // each are the moves that the history rule holds and that bring a value.

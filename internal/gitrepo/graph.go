@@ -119,6 +119,65 @@ func (r *Repo) History(ctx context.Context, tips, exclude []string, each func(*G
 	return g, nil
 }
 
+// maxSearch bounds Cut.
+const maxSearch = 200_000
+
+// Cut looks for a commit that tips reach and whose parent is not in the
+// repository: what a shallow clone pushes where the rest is missing. Commits of
+// exclude are not looked behind. It is slow, and for histories that cannot be
+// read; empty where it finds nothing.
+func (r *Repo) Cut(ctx context.Context, tips, exclude []string) (string, error) {
+	seen := map[string]bool{}
+	for _, id := range exclude {
+		seen[id] = true
+	}
+	child := map[string]string{}
+	for level := tips; len(level) > 0 && len(seen) < maxSearch; {
+		var next []string
+		missing := ""
+		err := r.ReadAll(ctx, level, maxRecord, func(i int, o Object, data []byte) error {
+			if o.Missing() && missing == "" {
+				missing = child[level[i]]
+			}
+			for _, id := range links(o, data) {
+				if !seen[id] {
+					seen[id] = true
+					child[id] = o.ID
+					next = append(next, id)
+				}
+			}
+			return nil
+		})
+		if err != nil || missing != "" {
+			return missing, err
+		}
+		level = next
+	}
+	return "", nil
+}
+
+// links are the parents of a commit, or what a tag is of.
+func links(o Object, data []byte) []string {
+	key := "parent "
+	switch o.Type {
+	case Commit:
+	case Tag:
+		key = "object "
+	default:
+		return nil
+	}
+	var ids []string
+	for line := range strings.Lines(string(data)) {
+		if line == "\n" {
+			break
+		}
+		if id, ok := strings.CutPrefix(line, key); ok {
+			ids = append(ids, strings.TrimSuffix(id, "\n"))
+		}
+	}
+	return ids
+}
+
 // fewRevisions go on the command line, where they cost no pipe.
 const fewRevisions = 100
 
