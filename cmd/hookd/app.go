@@ -35,10 +35,10 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	now            func() time.Time
-	// try judges one commit of the repository at repoPath by the sealed tree at
-	// sealDir, writes what it found for a person, stores nothing, and returns an
-	// exit code. Nil where this build cannot replay.
-	try func(ctx context.Context, sealDir, repoPath, commit string, w io.Writer) int
+	// try judges one commit by the sealed tree of a place, as its configuration
+	// says, writes what it found for a person, stores nothing, and returns an exit
+	// code. Nil where this build cannot replay.
+	try func(ctx context.Context, at place, commit string, w io.Writer) int
 }
 
 // failure ends a verb with an exit code, one sentence, and a hint.
@@ -164,6 +164,14 @@ func (ch *choice) configFlags(c *cobra.Command) {
 type place struct {
 	seal   string
 	gitDir string // may be empty
+	// from is the configuration that the tree was found by; nil with --seal.
+	from *configured
+}
+
+// configured is a repository of hookd.yaml, with what holds for all of them.
+type configured struct {
+	hookd config.Hookd
+	repo  config.Replayed
 }
 
 // resolve finds the sealed tree that the flags choose.
@@ -185,7 +193,7 @@ func (ch choice) resolve() (place, error) {
 	if dir == "" {
 		return place{}, fail(exitError, "add `seal:` to the repository in "+ch.config, "repository %q has no sealed tree", ch.repo)
 	}
-	p := place{seal: dir, gitDir: ch.gitDir}
+	p := place{seal: dir, gitDir: ch.gitDir, from: &configured{h, r}}
 	if p.gitDir == "" {
 		p.gitDir = mirrorOf(h, r)
 	}

@@ -175,20 +175,18 @@ func baseOf(ctx context.Context, git *gitrepo.Repo, gitDir, asked, id string) (s
 
 // tryTree fills app.try: it judges a commit by a sealed tree that is being
 // written, and stores nothing.
-func (a *app) tryTree(ctx context.Context, sealDir, repoPath, id string, w io.Writer) int {
+func (a *app) tryTree(ctx context.Context, at place, id string, w io.Writer) int {
 	data, err := os.MkdirTemp("", "hookd-try-")
 	if err != nil {
 		return a.report(fmt.Errorf("try sealed tree: %w", err))
 	}
 	defer os.RemoveAll(data)
-	h := config.Hookd{Data: data, Limits: config.Limits{Call: 10 * time.Second, Property: time.Minute, Lane: 2 * time.Minute, Replay: 10 * time.Minute,
-		Memory: 512 << 20, Tmp: 64 << 20, Processes: 64}}
-	repo := runner.Repository{ID: "00000000-0000-4000-8000-000000000000", Name: "try", SealFor: func(string) string { return sealDir },
-		Python: "/usr/bin/python3", Source: []string{".", "src"}, Table: policy.Default()}
-	if known, ok := a.configured(sealDir); ok {
-		repo.Python, repo.Library, repo.Source = known.Python, known.Library, known.Source
+	h, repo, err := trial(at)
+	if err != nil {
+		return a.report(err)
 	}
-	p, err := a.judge(ctx, h, repo, nowhere{}, byHand{commit: id, ref: "refs/heads/main", gitDir: repoPath, singleUID: true})
+	h.Data = data
+	p, err := a.judge(ctx, h, repo, nowhere{}, byHand{commit: id, ref: "refs/heads/main", gitDir: at.gitDir, singleUID: true})
 	var faults sealed.Faults
 	switch {
 	case errors.As(err, &faults):
@@ -202,23 +200,43 @@ func (a *app) tryTree(ctx context.Context, sealDir, repoPath, id string, w io.Wr
 	return a.report(exitOf(p))
 }
 
-// configured is the repository of the standard configuration that a tree is bound to.
-func (a *app) configured(sealDir string) (config.Replayed, bool) {
+// trial is what a tree is tried with: the interpreter, library, limits and table
+// that a push would meet where the tree belongs to a configuration, else the
+// defaults.
+func trial(at place) (config.Hookd, runner.Repository, error) {
+	from := at.from
+	if from == nil {
+		from = standardFor(at.seal)
+	}
+	if from == nil {
+		h := config.Hookd{Limits: config.Limits{Call: 10 * time.Second, Property: time.Minute, Lane: 2 * time.Minute, Replay: 10 * time.Minute,
+			Memory: 512 << 20, Tmp: 64 << 20, Processes: 64}}
+		return h, runner.Repository{ID: "00000000-0000-4000-8000-000000000000", Name: "try", SealFor: func(string) string { return at.seal },
+			Python: "/usr/bin/python3", Source: []string{".", "src"}, Table: policy.Default()}, nil
+	}
+	repo, err := repositoryOf(from.repo)
+	repo.SealFor = func(string) string { return at.seal }
+	return from.hookd, repo, err
+}
+
+// standardFor is the repository of the standard configuration that a tree is
+// bound to; nil where there is none: --seal needs no configuration.
+func standardFor(sealDir string) *configured {
 	h, err := config.LoadHookd(defaultConfig)
 	if err != nil {
-		return config.Replayed{}, false // no configuration is fine: --seal needs none
+		return nil
 	}
 	for _, r := range h.Repositories {
 		if r.Seal == sealDir {
-			return r, true
+			return &configured{h, r}
 		}
 		for _, s := range r.Seals {
 			if s.Dir == sealDir {
-				return r, true
+				return &configured{h, r}
 			}
 		}
 	}
-	return config.Replayed{}, false
+	return nil
 }
 
 // nowhere stores no packet.

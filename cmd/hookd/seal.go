@@ -166,7 +166,7 @@ func sealTry(a *app, ch *choice) *cobra.Command {
 			if _, err := sealed.Load(p.seal); err != nil {
 				return sealFault(err)
 			}
-			code := a.try(c.Context(), p.seal, p.gitDir, id, a.stdout)
+			code := a.try(c.Context(), p, id, a.stdout)
 			if code == exitOK || code == exitNotOK {
 				a.say("(only tried: this decision is not stored)")
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sealgate/sealgate/internal/config"
 	"github.com/sealgate/sealgate/internal/packet"
 	"github.com/sealgate/sealgate/internal/packetstore"
 	"github.com/sealgate/sealgate/policy"
@@ -220,8 +221,8 @@ func TestTryHandsOverTreeRepositoryAndCommit(t *testing.T) {
 	d, dir := locked(t)
 	d.fails(exitNotJudged, "cannot replay", "seal", "try", commitA, "--seal", dir, "--git-dir", "/srv/shop.git")
 	var got string
-	d.app.try = func(_ context.Context, sealDir, repo, id string, w io.Writer) int {
-		got = sealDir + " " + repo + " " + id
+	d.app.try = func(_ context.Context, at place, id string, w io.Writer) int {
+		got = at.seal + " " + at.gitDir + " " + id
 		fmt.Fprintln(w, "merge_ok false")
 		return exitNotOK
 	}
@@ -234,6 +235,23 @@ func TestTryHandsOverTreeRepositoryAndCommit(t *testing.T) {
 	d.fails(exitNotOK, "hint: mend these, then run hookd seal lock", "seal", "try", commitA, "--seal", dir, "--git-dir", "/srv/shop.git")
 	if got != "" {
 		t.Error("a tree that is not locked was tried")
+	}
+}
+
+func TestTryUsesTheConfigurationThatTheTreeWasFoundBy(t *testing.T) {
+	at := place{seal: "/srv/seal", from: &configured{
+		hookd: config.Hookd{Limits: config.Limits{Call: 3 * time.Second}},
+		repo:  config.Replayed{ID: "r", Name: "shop", Python: "/opt/py/bin/python3", Library: "/opt/venv", Source: []string{"lib"}},
+	}}
+	h, repo, err := trial(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if repo.Python != "/opt/py/bin/python3" || repo.Library != "/opt/venv" || repo.Source[0] != "lib" || h.Limits.Call != 3*time.Second {
+		t.Errorf("%+v %+v", h.Limits, repo)
+	}
+	if repo.SealFor("refs/heads/main") != "/srv/seal" {
+		t.Error("another tree than the one asked for")
 	}
 }
 
