@@ -241,7 +241,7 @@ func TestTryHandsOverTreeRepositoryAndCommit(t *testing.T) {
 func TestTryUsesTheConfigurationThatTheTreeWasFoundBy(t *testing.T) {
 	at := place{seal: "/srv/seal", from: &configured{
 		hookd: config.Hookd{Limits: config.Limits{Call: 3 * time.Second}},
-		repo:  config.Replayed{ID: "r", Name: "shop", Python: "/opt/py/bin/python3", Library: "/opt/venv", Source: []string{"lib"}},
+		repo:  config.Replayed{ID: "r", Name: "shop", Disclose: "lane", Python: "/opt/py/bin/python3", Library: "/opt/venv", Source: []string{"lib"}},
 	}}
 	h, repo, err := trial(at)
 	if err != nil {
