@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	maxBlob    = 256 << 20
-	maxEntries = 1_000_000
-	preamble   = "protected-tree v1\x00"
+	maxBlob  = 256 << 20
+	preamble = "protected-tree v1\x00"
 )
 
 // Empty is the state of a tree that has nothing at the protected paths.
@@ -77,6 +76,7 @@ func (s *Scanner) Below(ctx context.Context, entries []Entry) ([]Entry, error) {
 
 func (s *Scanner) leaves(ctx context.Context, entries []Entry, strict bool) ([]Entry, error) {
 	var leaves []Entry
+	left := s.limits.leaves
 	dirs := entries
 	for len(dirs) > 0 {
 		var ids, paths []string
@@ -90,12 +90,9 @@ func (s *Scanner) leaves(ctx context.Context, entries []Entry, strict bool) ([]E
 			}
 			leaves = append(leaves, e)
 		}
-		next, err := s.list(ctx, ids, paths, strict)
+		next, err := s.list(ctx, ids, paths, strict, &left)
 		if err != nil {
 			return nil, err
-		}
-		if len(leaves)+len(next) > maxEntries {
-			return nil, &Broken{Path: paths[0], What: fmt.Sprintf("more than %d entries", maxEntries)}
 		}
 		dirs = next
 	}
@@ -103,39 +100,79 @@ func (s *Scanner) leaves(ctx context.Context, entries []Entry, strict bool) ([]E
 	return leaves, nil
 }
 
-// list reads directories and answers all their entries.
-func (s *Scanner) list(ctx context.Context, ids, paths []string, strict bool) ([]Entry, error) {
+// room is what may still be listed. Trees that name one another many times over
+// are small in a push and without bound when they are spelled out.
+type room struct{ entries, bytes int }
+
+func (r *room) take(path string) bool {
+	r.entries--
+	r.bytes -= len(path)
+	return r.entries >= 0 && r.bytes >= 0
+}
+
+// list reads directories and answers all their entries. A tree that stands at
+// several paths is read once.
+func (s *Scanner) list(ctx context.Context, ids, paths []string, strict bool, left *room) ([]Entry, error) {
 	var (
 		out    []Entry
 		broken *Broken
+		full   error
+		at     = map[string][]string{}
+		once   []string
 	)
-	err := s.read(ctx, ids, func(i int, data []byte, width int) {
-		if len(data) == 0 && broken == nil {
-			broken = &Broken{Path: paths[i], What: "the directory is empty"}
+	for i, id := range ids {
+		if at[id] == nil {
+			once = append(once, id)
 		}
-		t := treeReader{rest: data, width: width}
-		for {
-			raw, ok, what := t.next()
-			path := paths[i] + "/" + string(raw.name)
-			if what == "" && len(path) > maxPath {
-				what, ok = "the path is too long", false
-			}
-			if what != "" && broken == nil {
-				broken = &Broken{Path: path, What: what}
-			}
-			if !ok {
+		at[id] = append(at[id], paths[i])
+	}
+	err := s.read(ctx, once, func(i int, data []byte, width int) {
+		for _, dir := range at[once[i]] {
+			if full != nil {
 				return
 			}
-			out = append(out, raw.entry(path))
+			var wrong *Broken
+			if out, wrong = entriesOf(out, dir, data, width, left); broken == nil {
+				broken = wrong
+			}
+			if left.entries < 0 || left.bytes < 0 {
+				full = tooMany(dir)
+			}
 		}
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if strict && broken != nil {
+	case full != nil:
+		return nil, full
+	case strict && broken != nil:
 		return nil, broken
 	}
 	return out, nil
+}
+
+// entriesOf adds the entries of one tree at one place, and answers the first
+// thing that is wrong with it.
+func entriesOf(out []Entry, dir string, data []byte, width int, left *room) ([]Entry, *Broken) {
+	var broken *Broken
+	if len(data) == 0 {
+		broken = &Broken{Path: dir, What: "the directory is empty"}
+	}
+	t := treeReader{rest: data, width: width}
+	for {
+		raw, ok, what := t.next()
+		path := dir + "/" + string(raw.name)
+		if what == "" && len(path) > maxPath {
+			what, ok = "the path is too long", false
+		}
+		if what != "" && broken == nil {
+			broken = &Broken{Path: path, What: what}
+		}
+		if !ok || !left.take(path) {
+			return out, broken
+		}
+		out = append(out, raw.entry(path))
+	}
 }
 
 // hash fills blobs with the SHA-256 of what leaves contain.

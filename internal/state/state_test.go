@@ -203,6 +203,76 @@ func TestTreesThatGitWouldNotWriteHaveNoState(t *testing.T) {
 	}
 }
 
+// git reads "040000", "40755" and "1040000" as directories and checks out what is
+// in them, so a protected path cannot be hidden behind such a mode.
+func TestADirectoryOfAnOddModeHidesNothing(t *testing.T) {
+	r := newRepo(t)
+	a := r.blob("a")
+	oracles := r.tree(Entry{"x", modeFile, a})
+	app := r.tree(Entry{"oracles", modeDir, oracles})
+	for _, pattern := range []string{"app/oracles/", "**/oracles/", "a*/oracles"} {
+		p := protected(t, pattern)
+		want, err := Of(ctx, r.Repo, r.tree(Entry{"app", modeDir, app}), p)
+		if err != nil || want == Empty() {
+			t.Fatal(want, err)
+		}
+		for _, mode := range []string{"040000", "40755", "1040000", "40040000"} {
+			if sum, err := Of(ctx, r.Repo, r.tree(Entry{"app", mode, app}), p); err == nil && sum != want {
+				t.Errorf("%s: mode %s hides the oracles", pattern, mode)
+			}
+		}
+		var broken *Broken
+		if sum, err := Of(ctx, r.Repo, r.tree(Entry{"app", "4000x", app}), p); !errors.As(err, &broken) {
+			t.Errorf("%s: a mode that is no number: %s, %v", pattern, sum, err)
+		}
+		if sum, err := Of(ctx, r.Repo, r.tree(Entry{"app", "100664", a}), p); err != nil || sum != Empty() {
+			t.Errorf("%s: a file of an old mode: %s, %v", pattern, sum, err)
+		}
+	}
+}
+
+// Four small trees that name each other 100 times over spell out to 10^8 files:
+// they are refused before they are spelled out.
+func TestTreesThatSpellOutWithoutBoundAreRefused(t *testing.T) {
+	r := newRepo(t)
+	wide := func(id, mode string, n int) string {
+		var list []Entry
+		for i := range n {
+			list = append(list, Entry{fmt.Sprintf("%05d", i), mode, id})
+		}
+		return r.tree(list...)
+	}
+	a := r.blob("a")
+	bomb, deep := wide(a, modeFile, 100), wide(a, modeFile, 100)
+	for range 3 {
+		bomb = wide(bomb, modeDir, 100)
+	}
+	for range 10 {
+		deep = r.tree(Entry{strings.Repeat("n", 4000), modeDir, deep})
+	}
+	state := func(tree string, pattern string) error {
+		s := NewScanner(r.Repo, protected(t, pattern), policy.Patterns{})
+		s.limits = limits{leaves: room{20_000, 1 << 20}, dirs: room{20_000, 1 << 20}, looks: 2 << 20}
+		v, err := s.View(ctx, r.tree(Entry{"oracles", modeDir, tree}))
+		if err == nil {
+			_, err = s.State(ctx, v)
+		}
+		return err
+	}
+	for _, pattern := range []string{"oracles/", "**/oracles/x"} {
+		for name, tree := range map[string]string{"wide": bomb, "deep": deep} {
+			var broken *Broken
+			if err := state(tree, pattern); !errors.As(err, &broken) {
+				t.Errorf("%s, %s: error %v", name, pattern, err)
+			}
+		}
+		// The honest twin: much, yet countable.
+		if err := state(wide(wide(a, modeFile, 100), modeDir, 100), pattern); err != nil {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
+
 func TestACutOffTreeHasNoState(t *testing.T) {
 	r := newRepo(t)
 	for _, raw := range []string{"100644 oracles", "100644 oracles\x00abc", "100644oracles\x00" + strings.Repeat("x", 20), " oracles\x00" + strings.Repeat("x", 20)} {

@@ -28,8 +28,8 @@ type Entry struct {
 	ID   string
 }
 
-// Dir says that the entry is a directory.
-func (e Entry) Dir() bool { return e.Mode == modeDir }
+// Dir says that git reads the entry as a directory, however its mode is spelled.
+func (e Entry) Dir() bool { return e.Mode == modeDir || dirMode([]byte(e.Mode)) }
 
 const (
 	modeDir     = "40000"
@@ -54,12 +54,33 @@ func typeOf(mode string) string {
 	}
 }
 
+// number reads a mode as git does, which takes any octal digits and looks at
+// four bits of what they come to.
+func number(mode []byte) (n uint32, ok bool) {
+	for _, c := range mode {
+		if c < '0' || c > '7' {
+			return 0, false
+		}
+		n = n<<3 | uint32(c-'0')
+	}
+	return n, len(mode) > 0
+}
+
+// dirMode: "040000", "40755" and "1040000" are directories to git, which no
+// version of it writes; what is below them is checked out all the same.
+func dirMode(mode []byte) bool {
+	n, ok := number(mode)
+	return ok && n&0o170000 == 0o040000
+}
+
 // rawEntry is an entry in place; its slices are the tree's bytes.
 type rawEntry struct {
 	mode, name, id []byte
 }
 
-func (e rawEntry) dir() bool { return string(e.mode) == modeDir }
+func (e rawEntry) dir() bool {
+	return string(e.mode) == modeDir || typeOf(string(e.mode)) == "" && dirMode(e.mode)
+}
 
 // treeReader reads the entries of one raw tree object and watches their order.
 type treeReader struct {
@@ -81,6 +102,11 @@ func (t *treeReader) next() (e rawEntry, ok bool, what string) {
 	}
 	e = rawEntry{mode: t.rest[:space], name: t.rest[space+1 : end], id: t.rest[end+1 : end+1+t.width]}
 	t.rest = t.rest[end+1+t.width:]
+	if typeOf(string(e.mode)) == "" {
+		if _, ok := number(e.mode); !ok {
+			return e, true, "the mode is no number"
+		}
+	}
 	if what := badName(e.name); what != "" {
 		return e, true, what
 	}

@@ -15,7 +15,7 @@ import (
 const (
 	maxTree  = 64 << 20
 	maxPath  = 64 << 10
-	maxParts = 1 << 20 // remembered subtrees and names
+	maxParts = 1 << 20 // remembered names
 	maxAlike = 1 << 10 // remembered trees, apart from what does not count
 )
 
@@ -57,6 +57,9 @@ type Scanner struct {
 	names     []rawEntry
 	hits      []hit
 	name, key []byte
+
+	limits limits
+	looked int // bytes of all paths looked at
 }
 
 // class says what a path is; several may hold.
@@ -77,10 +80,19 @@ type part struct {
 	view                          *View // of a root's part, once it was put together
 }
 
+// limits bound what trees may spell out to.
+type limits struct {
+	leaves room // at and below the protected paths, in one tree
+	dirs   room // on the way there, on one level
+	looks  int  // bytes of all paths looked at, in one request
+}
+
+var usual = limits{leaves: room{1_000_000, 256 << 20}, dirs: room{1 << 18, 256 << 20}, looks: 512 << 20}
+
 // NewScanner makes a Scanner; forbidden may name nothing.
 func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scanner {
 	return &Scanner{
-		repo: repo, protected: protected, forbidden: forbidden,
+		repo: repo, protected: protected, forbidden: forbidden, limits: usual,
 		deep:  !protected.Plain() || !forbidden.Plain(),
 		roots: append(protected.Roots(), forbidden.Roots()...),
 		class: map[string]class{}, parts: map[string]*part{}, views: map[string]*View{}, alike: map[string]*part{},
@@ -132,36 +144,69 @@ func (s *Scanner) read(ctx context.Context, trees []string, each func(i int, dat
 	})
 }
 
-// descend reads, level by level, the directories that parts ask for.
+// descend reads, level by level, the directories that parts ask for. A tree that
+// stands at several paths is read once, and what trees spell out is bounded.
 func (s *Scanner) descend(ctx context.Context, parts []*part) error {
+	most := s.looked + s.limits.looks
 	for len(parts) > 0 {
 		var (
-			ids   []string
-			paths []string
-			seen  = map[string]bool{}
+			once []string
+			at   = map[string][]string{}
+			seen = map[string]bool{}
+			left = s.limits.dirs
 		)
 		for _, p := range parts {
 			for _, dir := range p.below {
 				key := partKey(dir)
-				if s.parts[key] == nil && !seen[key] {
-					seen[key] = true
-					ids, paths = append(ids, dir.ID), append(paths, dir.Path)
+				if s.parts[key] != nil || seen[key] {
+					continue
 				}
+				if !left.take(dir.Path) {
+					return tooMany(dir.Path)
+				}
+				seen[key] = true
+				if at[dir.ID] == nil {
+					once = append(once, dir.ID)
+				}
+				at[dir.ID] = append(at[dir.ID], dir.Path)
 			}
 		}
-		next := make([]*part, len(ids))
-		err := s.read(ctx, ids, func(i int, data []byte, width int) {
-			next[i] = s.scan(data, width, paths[i]+"/")
+		var (
+			next []*part
+			full error
+		)
+		left = s.limits.dirs
+		err := s.read(ctx, once, func(i int, data []byte, width int) {
+			for _, path := range at[once[i]] {
+				if full != nil {
+					return
+				}
+				p := s.scan(data, width, path+"/")
+				if s.looked > most {
+					full = tooMany(path)
+				}
+				for _, dir := range p.below {
+					if !left.take(dir.Path) {
+						full = tooMany(path)
+					}
+				}
+				s.parts[once[i]+path] = p
+				next = append(next, p)
+			}
 		})
+		if err == nil {
+			err = full
+		}
 		if err != nil {
 			return err
-		}
-		for i, p := range next {
-			s.parts[ids[i]+paths[i]] = p
 		}
 		parts = next
 	}
 	return nil
+}
+
+func tooMany(path string) error {
+	return &Broken{Path: path, What: "the trees spell out to more than is read"}
 }
 
 func partKey(dir Entry) string { return dir.ID + dir.Path }
@@ -181,6 +226,7 @@ func (s *Scanner) scan(data []byte, width int, prefix string) *part {
 			break
 		}
 		name = append(name[:len(prefix)], raw.name...)
+		s.looked += len(name)
 		if c := s.classify(name); c != 0 {
 			s.hits = append(s.hits, hit{c, raw})
 		}
