@@ -193,8 +193,10 @@ func (s *settings) makeRepository(ctx context.Context, r repository, pushes map[
 }
 
 func (s *settings) fastImport(ctx context.Context, repo string, sh shape, write func(*history) error) error {
-	cmd := exec.CommandContext(ctx, "git", "-c", "core.fsync=none", "fast-import", "--quiet", "--force")
-	cmd.Dir, cmd.Env, cmd.Stderr = repo, s.env(), os.Stderr
+	cmd := exec.CommandContext(ctx, "git", "-c", "core.fsync=none", "-c", "pack.compression=1", "fast-import", "--quiet", "--force")
+	// Left alone, the C library gives memory back after each delta and asks for it
+	// again: most of the time went there.
+	cmd.Dir, cmd.Env, cmd.Stderr = repo, s.env("MALLOC_TRIM_THRESHOLD_=1073741824", "MALLOC_TOP_PAD_=67108864", "MALLOC_MMAP_THRESHOLD_=33554432"), os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err

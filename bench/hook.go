@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"github.com/sealgate/sealgate/internal/rig"
@@ -122,22 +123,36 @@ func (s *settings) installGate(ctx context.Context, r repository, v *server, d *
 	if err := s.rig.Install(g, name); err != nil {
 		return err
 	}
+	// As the installer does: the record begins now, not in the first push.
+	adopt := exec.CommandContext(ctx, filepath.Join(s.bin, "prereceive"), "adopt", "--config", g.Config, "--repo", g.ID, "refs/heads/main")
+	adopt.Env = s.env()
+	if out, err := adopt.CombinedOutput(); err != nil {
+		return fmt.Errorf("prereceive adopt: %w\n%s", err, out)
+	}
 	v.keep = []string{g.State}
+	v.gate = g
 	return nil
 }
 
 // startDaemon starts a hookd on a sealed tree. The caller stops it.
-func (s *settings) startDaemon(name string, sealed map[string][]byte) (*rig.Daemon, error) {
+func (s *settings) startDaemon(name, more string, sealed map[string][]byte) (*rig.Daemon, error) {
+	d, err := s.layDaemon(name, more, sealed)
+	if err != nil {
+		return nil, err
+	}
+	return d, d.Start()
+}
+
+// layDaemon is startDaemon without the start; more are further lines of its
+// configuration.
+func (s *settings) layDaemon(name, more string, sealed map[string][]byte) (*rig.Daemon, error) {
 	name = "hookd-" + name
 	if err := os.RemoveAll(filepath.Join(s.rig.Dir, name)); err != nil {
 		return nil, err
 	}
-	d, err := s.rig.Hookd(name, rig.UUID(), sealed, "")
+	d, err := s.rig.Hookd(name, rig.UUID(), sealed, more)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Lock(); err != nil {
-		return nil, err
-	}
-	return d, d.Start()
+	return d, d.Lock()
 }

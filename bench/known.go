@@ -21,7 +21,7 @@ func benchKnown(ctx context.Context, s settings) error {
 			sealed[path] = []byte("from d000.s00.f00 import v\n\ndef holds(raw):\n    return isinstance(v, int)\n")
 		}
 	}
-	d, err := s.startDaemon("known", sealed)
+	d, err := s.startDaemon("known", "", sealed)
 	if err != nil {
 		return err
 	}

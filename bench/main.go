@@ -3,7 +3,7 @@
 // one run. It asserts nothing about time; it does fail when a push or a replay
 // does not end as it must.
 //
-//	go run ./bench [-only hook,commits,known,replay] [-quick] [-scratch DIR] [-rounds N]
+//	go run ./bench [-only hook,commits,known,warm,replay,sandbox,memory] [-quick] [-scratch DIR] [-rounds N]
 package main
 
 import (
@@ -48,7 +48,10 @@ var sections = []struct {
 	{"hook", benchHook},
 	{"commits", benchCommits},
 	{"known", benchKnown},
+	{"warm", benchWarm},
 	{"replay", benchReplay},
+	{"sandbox", benchSandbox},
+	{"memory", benchMemory},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -102,7 +105,7 @@ func (s *settings) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(abs, "home"), 0o755); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", s.bin+"/", "github.com/sealgate/sealgate/cmd/...")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", s.bin+"/", "github.com/sealgate/sealgate/cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the binaries: %w\n%s", err, out)
@@ -111,7 +114,7 @@ func (s *settings) prepare(ctx context.Context) error {
 	if err := os.WriteFile(empty, []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
 		return err
 	}
-	build = exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(s.bin, "empty"), empty)
+	build = exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(s.bin, "empty"), empty)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the empty hook: %w\n%s", err, out)
 	}

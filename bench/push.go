@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/sealgate/sealgate/internal/rig"
 )
 
 // server is one bare repository with one hook, and what it looked like before
@@ -22,6 +24,7 @@ type server struct {
 	row   string
 	dir   string
 	extra []string          // environment of the push
+	gate  *rig.Gate         // nil where it has none
 	keep  []string          // directories restored after a push, beside the repository
 	files map[string][]byte // what is in refs and in keep
 	have  map[string]bool   // the objects' files

@@ -23,14 +23,14 @@ import (
 const FreeUID = 64_210
 
 // slots is how many uids each hookd gets for its sandboxes.
-const slots = 64
+const slots = 128
 
 var started atomic.Uint32
 
 // firstSlot begins a range of uids that no other hookd has: neither another of
 // this process nor one of a test beside it.
 func firstSlot() int {
-	return 1_900_000_000 + os.Getpid()%60_000*4096 + int(started.Add(1))%64*slots
+	return 1_900_000_000 + os.Getpid()%60_000*4096 + int(started.Add(1))%32*slots
 }
 
 // Rig is one layout. Make it with New.
@@ -298,6 +298,23 @@ func (d *Daemon) Start() error {
 	}
 	d.Stop()
 	return fmt.Errorf("hookd does not listen after 30 s:\n%s", d.Log())
+}
+
+// Memory is what hookd has in memory, in bytes.
+func (d *Daemon) Memory() (int64, error) {
+	if d.cmd == nil {
+		return 0, errors.New("hookd does not run")
+	}
+	body, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(string(body), "\nVmRSS:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); !found || err != nil {
+		return 0, errors.New("the kernel does not say what hookd has in memory")
+	}
+	return kib << 10, nil
 }
 
 // Stop asks hookd to end and waits for it. Log may be read afterwards.

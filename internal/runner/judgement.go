@@ -36,6 +36,7 @@ type judgement struct {
 	lanes   *sealedLanes
 	wasKept bool
 	begun   time.Time
+	laidOut time.Time // the tree, where this request ran the lanes
 	record  packet.Record
 	because map[policy.Fact][]string // ids behind a fact
 	shown   string
@@ -177,6 +178,7 @@ func (c *judgement) run(ctx context.Context) (*sealedLanes, error) {
 		return nil, err
 	}
 	defer tree.Release()
+	c.laidOut = r.Now()
 	var lanes *sealedLanes
 	for attempt := 1; attempt <= 2; attempt++ {
 		lanes, err = r.lanes.Run(ctx, c.repo, c.seal, tree)
@@ -536,7 +538,11 @@ func (c *judgement) store() (packet.Packet, error) {
 	if err != nil {
 		return packet.Packet{}, fmt.Errorf("store packet: %w", err)
 	}
-	c.runner.Log.Info().Str("push", c.req.Push).Str("repository", c.repo.Name).Str("ref", c.req.Ref).Str("commit", c.req.New).
+	line := c.runner.Log.Info()
+	if !c.laidOut.IsZero() {
+		line = line.Dur("laid_out", c.laidOut.Sub(c.asked))
+	}
+	line.Str("push", c.req.Push).Str("repository", c.repo.Name).Str("ref", c.req.Ref).Str("commit", c.req.New).
 		Str("decision", stored.ID()).Str("outcome", string(stored.Outcome())).Str("cause", c.record.Cause).Bool("kept", c.wasKept).
 		Dur("took", c.record.Times.Finished.Sub(c.asked)).Msg("decided")
 	return stored, nil
