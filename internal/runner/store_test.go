@@ -548,3 +548,19 @@ func TestALibraryThatIsAlteredInPlaceIsAnother(t *testing.T) {
 		t.Errorf("%q is what it was, %v", after, err)
 	}
 }
+
+// By whole paths these two files would take millions of look-ups.
+func TestDeepTreesAreLaidOutInOneDescentAFile(t *testing.T) {
+	s := newSource(t)
+	deep := strings.Repeat("a/", 1000) + "f"
+	s.gitIn("commit refs/heads/deep\ncommitter A <a@example.org> 1 +0000\ndata 1\nx\n"+
+		"M 100644 inline b/"+deep+"\ndata 2\n1\n\nM 100644 inline c/"+deep+"\ndata 2\n2\n\n", "fast-import", "--quiet")
+	c := s.git("rev-parse", "deep")
+	m := testMirror(t, s, c)
+	got, err := testTrees(t).layOut(context.Background(), m, shop, s.tree(c), testPaths(t))
+	must(t, err)
+	defer got.Release()
+	if files := layout(t, got); len(files) != 2 || files["b/"+deep] != "1\n" || files["c/"+deep] != "2\n" {
+		t.Errorf("%d files", len(files))
+	}
+}

@@ -750,17 +750,7 @@ func (w *writer) enter(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	made := ""
-	for name := range strings.SplitSeq(dir, "/") {
-		made = path.Join(made, name)
-		if err := w.root.Mkdir(made, 0o750); err != nil && !os.IsExist(err) {
-			return err
-		}
-	}
-	if err := w.realDirectory(dir); err != nil {
-		return err
-	}
-	at, err := w.root.OpenRoot(dir)
+	at, err := w.descend(dir)
 	if err != nil {
 		return err
 	}
@@ -768,20 +758,37 @@ func (w *writer) enter(dir string) error {
 	return nil
 }
 
-// realDirectory refuses to write through a link.
-func (w *writer) realDirectory(dir string) error {
+// descend goes down step by step: by whole paths a tree of two thousand levels
+// would take millions of look-ups a file. It never goes through a link.
+func (w *writer) descend(dir string) (*os.Root, error) {
+	at := w.root
 	made := ""
 	for name := range strings.SplitSeq(dir, "/") {
-		made = path.Join(made, name)
-		info, err := w.root.Lstat(made)
+		made += name
+		next, err := step(at, name, made)
+		if at != w.root {
+			_ = at.Close()
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if !info.IsDir() {
-			return refuse("path %q is a directory and something else", clip(made))
-		}
+		at, made = next, made+"/"
 	}
-	return nil
+	return at, nil
+}
+
+func step(at *os.Root, name, made string) (*os.Root, error) {
+	if err := at.Mkdir(name, 0o750); err != nil && !os.IsExist(err) {
+		return nil, err
+	}
+	info, err := at.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, refuse("path %q is a directory and something else", clip(made))
+	}
+	return at.OpenRoot(name)
 }
 
 func (w *writer) file(p string, executable bool, content io.Reader) error {
