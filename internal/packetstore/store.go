@@ -155,13 +155,11 @@ func (s *Store) writeAside(p packet.Packet, files map[string][]byte) (string, er
 	if err != nil {
 		return "", err
 	}
+	writes := []func() error{func() error { return writeFile(filepath.Join(aside, packetName), p.Bytes()) }}
 	for name, data := range files {
-		if err := writeFile(filepath.Join(aside, name), data); err != nil {
-			os.RemoveAll(aside)
-			return "", err
-		}
+		writes = append(writes, func() error { return writeFile(filepath.Join(aside, name), data) })
 	}
-	err = writeFile(filepath.Join(aside, packetName), p.Bytes())
+	err = together(writes)
 	if err == nil {
 		err = syncDir(aside)
 	}
@@ -183,12 +181,24 @@ func (s *Store) place(aside string, e Entry) error {
 	if err := os.Rename(aside, filepath.Join(month, e.ID)); err != nil {
 		return err
 	}
+	// All three each time: who made a month may have died before it was durable.
+	var syncs []func() error
 	for _, d := range []string{month, year, s.dir} {
-		if err := syncDir(d); err != nil {
-			return err
-		}
+		syncs = append(syncs, func() error { return syncDir(d) })
 	}
-	return nil
+	return together(syncs)
+}
+
+// together does all at the same time, so that the disk's journal takes their
+// fsyncs as one, and waits for all.
+func together(all []func() error) error {
+	errs := make([]error, len(all))
+	var work sync.WaitGroup
+	for i, do := range all {
+		work.Go(func() { errs[i] = do() })
+	}
+	work.Wait()
+	return errors.Join(errs...)
 }
 
 // Get returns the packet whose id begins with prefix, at least four hexadecimal
