@@ -130,16 +130,18 @@ func (s Signers) VerifyBytes(namespace string, message, sig []byte, now time.Tim
 	if err != nil {
 		return Signed{}, fmt.Errorf("check signature: %w: %w", ErrBadSignature, err)
 	}
+	// Whose key it is comes first: a push may carry thousands of signatures by large
+	// keys of its own making.
+	blob := parsed.Key.Marshal()
+	one, ok := s.keys[string(blob)]
+	if revoked := s.revoked[string(blob)]; !ok && !revoked {
+		return Signed{}, fmt.Errorf("check signature by %s: %w", parsed.Fingerprint(), ErrUnknownSigner)
+	}
 	if err := parsed.verify(namespace, message); err != nil {
 		return Signed{}, fmt.Errorf("check signature by %s: %w: %w", parsed.Fingerprint(), ErrBadSignature, err)
 	}
-	blob := parsed.Key.Marshal()
 	if s.revoked[string(blob)] {
 		return Signed{}, fmt.Errorf("check signature by %s: %w", parsed.Fingerprint(), ErrRevoked)
-	}
-	one, ok := s.keys[string(blob)]
-	if !ok {
-		return Signed{}, fmt.Errorf("check signature by %s: %w", parsed.Fingerprint(), ErrUnknownSigner)
 	}
 	if !one.allows(namespace, now) {
 		return Signed{}, fmt.Errorf("check signature by %s (%s): %w", parsed.Fingerprint(), one.person, ErrKeyNotValid)

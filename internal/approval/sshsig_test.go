@@ -196,6 +196,7 @@ func TestSignatureRefusals(t *testing.T) {
 	edFido, untouched := fido(newEd25519(t), NamespaceChange, statement, 0)
 	ecFido, ecUntouched := fido(newECDSA(t, elliptic.P256()), NamespaceChange, statement, 4)
 	truncated := good[:len(good)-1]
+	swapped := softSigner(t, newEd25519(t)).PublicKey().Marshal()
 	for name, c := range map[string]struct{ key, sig []byte }{
 		"other namespace of ours": {key, sign(t, signer, NamespaceOverride, statement, "")},
 		"git's namespace":         {key, sign(t, signer, "git", statement, "")},
@@ -212,7 +213,7 @@ func TestSignatureRefusals(t *testing.T) {
 		"empty":                   {key, nil},
 		"other message":           {key, sign(t, signer, NamespaceChange, append(statement, '\n'), "")},
 		"not over an SSHSIG":      {key, packSignature(key, NamespaceChange, "", sigHash, plainSign(t, signer, statement))},
-		"key swapped":             {key, packSignature(softSigner(t, newEd25519(t)).PublicKey().Marshal(), NamespaceChange, "", sigHash, inner(sigHash))},
+		"key swapped":             {swapped, packSignature(swapped, NamespaceChange, "", sigHash, inner(sigHash))},
 		"RSA of 2048":             {weak.PublicKey().Marshal(), sign(t, weak, NamespaceChange, statement, "")},
 		"RSA with SHA-1":          {rsaKey.PublicKey().Marshal(), packSignature(rsaKey.PublicKey().Marshal(), NamespaceChange, "", sigHash, ssh.Marshal(*sha1))},
 		"FIDO without touch":      {edFido, untouched},

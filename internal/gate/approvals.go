@@ -221,11 +221,26 @@ func (j *judgement) counts(t approval.Token, ref string) (approval.Signed, findi
 	case st.Issued.Before(j.begun(ref)):
 		return approval.Signed{}, finding.ApprovalBeforeRecord, nil
 	}
-	signed, err := j.Signers.Verify(t, j.now)
+	signed, err := j.verify(t)
 	if err != nil {
 		return approval.Signed{}, verifyCode(err), err
 	}
 	return signed, "", nil
+}
+
+// verified is what became of one signature, which many refs may ask about.
+type verified struct {
+	signed approval.Signed
+	err    error
+}
+
+func (j *judgement) verify(t approval.Token) (approval.Signed, error) {
+	v, ok := j.verdictOf[t.Raw]
+	if !ok {
+		v.signed, v.err = j.Signers.Verify(t, j.now)
+		j.verdictOf[t.Raw] = v
+	}
+	return v.signed, v.err
 }
 
 func verifyCode(err error) finding.Code {
@@ -358,7 +373,11 @@ func (j *judgement) accounted(ctx context.Context, m *move, v *state.View) (bool
 func (j *judgement) account(ctx context.Context) error {
 	j.known = &accounts{marks: map[string]bool{}, states: map[string]bool{}}
 	for _, r := range j.tips() {
-		if err := j.goodState(ctx, r); err != nil {
+		err := j.goodState(ctx, r)
+		if errors.Is(err, gitrepo.ErrMissing) {
+			continue // no state that anybody knows
+		}
+		if err != nil {
 			return fmt.Errorf("judge history: %w", err)
 		}
 		j.known.marks[r.Good.Mark] = true

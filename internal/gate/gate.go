@@ -136,10 +136,11 @@ type judgement struct {
 	listed   bool
 	known    *accounts
 
-	shallow  bool // a part of what is pushed is not here, and findings say so
-	findings []finding.Finding
-	silent   []finding.Finding // of refs whose mode only records
-	verdicts []Verdict
+	verdictOf map[string]verified // by token
+	shallow   bool                // a part of what is pushed is not here, and findings say so
+	findings  []finding.Finding
+	silent    []finding.Finding // of refs whose mode only records
+	verdicts  []Verdict
 }
 
 func (g *Gate) judgement() *judgement {
@@ -148,7 +149,7 @@ func (g *Gate) judgement() *judgement {
 		now = g.Now
 	}
 	return &judgement{
-		Gate: g, now: now().UTC(), records: map[string]*state.Record{},
+		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{},
 		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden),
 	}
 }

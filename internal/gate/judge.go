@@ -168,6 +168,9 @@ func (j *judgement) judgeOthers(ctx context.Context, w *walk) error {
 		return err
 	}
 	for _, m := range j.each(unguarded) {
+		if j.plenty() {
+			return nil
+		}
 		m.authorised = true
 		if bad.none() || m.commit == "" {
 			continue
@@ -182,6 +185,18 @@ func (j *judgement) judgeOthers(ctx context.Context, w *walk) error {
 		}
 	}
 	return nil
+}
+
+// plenty says that so much is refused that the rest need not be looked at: the
+// push is refused whole, and nobody reads on.
+func (j *judgement) plenty() bool {
+	refused := 0
+	for _, f := range j.findings {
+		if f.Severity == finding.Refuse {
+			refused++
+		}
+	}
+	return refused > maxRefused
 }
 
 // scope is what one move is judged by: some commits of a walk.

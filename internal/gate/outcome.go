@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sealgate/sealgate/internal/finding"
+	"github.com/sealgate/sealgate/internal/replay"
 )
 
 const decisionSchema = "sealgate-decision-v1"
@@ -22,6 +23,15 @@ type decision struct {
 	Result   string            `json:"result"`
 	Updates  []spooledUpdate   `json:"updates"`
 	Findings []finding.Finding `json:"findings"`
+	Replays  []spooledReplay   `json:"replays,omitempty"`
+}
+
+// spooledReplay is a replay without a verdict: why is for the admin, who reads
+// the spool; no pusher is told.
+type spooledReplay struct {
+	Ref   string `json:"ref"`
+	Cause string `json:"cause,omitempty"`
+	Error string `json:"error,omitempty"`
 }
 
 type spooledUpdate struct {
@@ -74,13 +84,28 @@ func with(args map[string]string, name, value string) map[string]string {
 }
 
 func (j *judgement) worthKeeping() bool {
-	return len(j.silent) > 0 || slices.ContainsFunc(j.findings, func(f finding.Finding) bool { return f.Severity != finding.Note })
+	return len(j.silent) > 0 || len(j.unreplayed()) > 0 || slices.ContainsFunc(j.findings, func(f finding.Finding) bool { return f.Severity != finding.Note })
+}
+
+func (j *judgement) unreplayed() []spooledReplay {
+	var list []spooledReplay
+	for _, v := range j.verdicts {
+		if v.Err == nil && v.Verdict.Outcome != replay.Undecided {
+			continue
+		}
+		one := spooledReplay{Ref: v.Ref, Cause: string(v.Verdict.Cause)}
+		if v.Err != nil {
+			one.Error = v.Err.Error()
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 func (j *judgement) spool(result Result) (string, error) {
 	d := decision{
 		Schema: decisionSchema, Repo: j.ID, Push: j.Push, Pusher: j.Pusher, Time: j.now, Result: result.String(),
-		Findings: append(slices.Clone(j.findings), j.silent...),
+		Findings: append(slices.Clone(j.findings), j.silent...), Replays: j.unreplayed(),
 	}
 	for _, m := range j.moves {
 		d.Updates = append(d.Updates, spooledUpdate{Ref: m.Ref, Old: m.Old, New: m.New, Class: m.class.String()})

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,6 +15,11 @@ import (
 // maxShown bounds the rows of one finding, and the commits that are looked at
 // once more before they are named.
 const maxShown = 50
+
+const (
+	maxRefused  = 100 // refusals after which a push is not judged further
+	maxAncestry = 200 // questions about one ref's commits, once one is known to count
+)
 
 // stateRule: a protected ref moves to the state of its good tip, or to one that
 // a chain of unused approvals leads to.
@@ -68,10 +74,17 @@ func (j *judgement) starts(ctx context.Context, m *move) (states, marks []string
 		tips = []*state.Record{r}
 	}
 	for _, r := range tips {
-		if err := j.goodState(ctx, r); err != nil {
+		err := j.goodState(ctx, r)
+		if errors.Is(err, gitrepo.ErrMissing) && m.good == "" {
+			continue // another ref's, and no state that anybody knows
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 		states, marks = append(states, r.Good.State), append(marks, r.Good.Mark)
+	}
+	if len(states) == 0 && len(tips) > 0 {
+		return nil, nil, fmt.Errorf("judge %q: no state of a good tip is known: %w", m.name, gitrepo.ErrMissing)
 	}
 	if len(states) == 0 {
 		states = []string{state.Empty()}
@@ -190,7 +203,7 @@ func (j *judgement) outside(ctx context.Context, m *move, judged scope, nodes []
 	}
 	var out []gitrepo.Node
 	for i, n := range nodes {
-		if i < maxShown {
+		if len(out) == 0 || i < maxShown && i*len(exclude) < maxAncestry {
 			reached, err := j.Repo.ReachedBy(ctx, judged.graph.ID(n), exclude)
 			if err != nil {
 				return nil, err
