@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/sealgate/sealgate/internal/approval"
@@ -87,7 +90,52 @@ func (c *call) standings(ctx context.Context, conf config.Gate, repo config.Repo
 	for _, s := range list {
 		fmt.Fprintf(c.stdout, "  %s: %s\n", printable(s.Ref), standing(s))
 	}
+	if what := unhooked(repo.Path); what != "" {
+		return fmt.Errorf("pushes are not judged: %s", what)
+	}
 	return nil
+}
+
+// unhooked says why git does not start the gate in a repository, as far as its
+// own files tell; empty where it does. A hook of the server's own may start the
+// gate from pre-receive.d, as Gitea's does.
+func unhooked(dir string) string {
+	if text, err := os.ReadFile(filepath.Join(dir, "config")); err == nil && strings.Contains(strings.ToLower(string(text)), "hookspath") {
+		return "core.hooksPath is set in its config, so that git looks for hooks elsewhere"
+	}
+	hook, shim := filepath.Join(dir, "hooks", "pre-receive"), filepath.Join(dir, "hooks", "pre-receive.d", "sealgate")
+	if what := idle(hook); what != "" {
+		return "hooks/pre-receive " + what
+	}
+	text, err := os.ReadFile(hook)
+	if err != nil {
+		return "hooks/pre-receive cannot be read"
+	}
+	if strings.Contains(string(text), "prereceive") {
+		return ""
+	}
+	if !strings.Contains(string(text), ".d") {
+		return "hooks/pre-receive does not start it"
+	}
+	if what := idle(shim); what != "" {
+		return "hooks/pre-receive.d/sealgate " + what
+	}
+	return ""
+}
+
+// idle says why git, or a hook, would pass over a file.
+func idle(file string) string {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return "is missing"
+	case !info.Mode().IsRegular():
+		return "is no file"
+	case info.Mode()&0o111 == 0:
+		return "is not executable"
+	default:
+		return ""
+	}
 }
 
 func standing(s gate.Standing) string {

@@ -107,3 +107,73 @@ func waiting(t *testing.T, cmd *exec.Cmd) {
 	cmd.Process.Kill()
 	t.Fatal("the hook never asks git")
 }
+
+// In a namespace refs/heads/main is another ref: it must not pass for main, nor
+// leave anything in main's record.
+func TestAPushToANamespaceIsNotJudgedAsTheRefItNames(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.change("src/app.py", "print(2)\n")
+	h.env = []string{"GIT_NAMESPACE=other"}
+	h.stays(refuse("main"), "GIT_NAMESPACE")
+	h.stays(refuse("main:topic"), "GIT_NAMESPACE")
+	h.env = []string{"GIT_NAMESPACE="}
+	h.moves("main", "main:topic")
+}
+
+func TestStatusSaysWhereTheHookDoesNotRun(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	hook := filepath.Join(h.server, "hooks", "pre-receive")
+	shim, err := os.ReadFile(hook)
+	h.check(err)
+	status := func(want int, word string) {
+		t.Helper()
+		if code, out := h.verb("status", "--config", h.config); code != want || !strings.Contains(out, word) {
+			t.Errorf("exit %d, want %d and %q:\n%s", code, want, word, out)
+		}
+	}
+	status(exitAccepted, "at its good tip")
+	h.check(os.Chmod(hook, 0o644))
+	status(exitRefused, "hooks/pre-receive is not executable")
+	h.check(os.Remove(hook))
+	status(exitRefused, "hooks/pre-receive is missing")
+	h.check(os.WriteFile(hook, []byte("#!/bin/sh\nexit 0\n"), 0o755))
+	status(exitRefused, "hooks/pre-receive does not start it")
+	h.check(os.WriteFile(hook, []byte("#!/bin/sh\nfor h in ${0}.d/*; do $h; done\n"), 0o755))
+	status(exitRefused, "hooks/pre-receive.d/sealgate is missing")
+	h.check(os.Mkdir(hook+".d", 0o755))
+	h.check(os.WriteFile(filepath.Join(hook+".d", "sealgate"), shim, 0o755))
+	status(exitAccepted, "at its good tip")
+	h.bare("config", "core.hooksPath", "/dev/null")
+	status(exitRefused, "core.hooksPath")
+}
+
+// Objects may lie two alternates away from the repository, and the quarantine of
+// a push is one more.
+func TestObjectsOfNestedAlternatesAreJudged(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	base := h.rev("main")
+	h.change("oracles/fees.toml", "max = 900\n")
+	bad := h.change("src/app.py", "print(2)\n")
+	h.git("checkout", "-q", "-b", "honest", base)
+	h.change("src/app.py", "print(3)\n")
+	far, near := filepath.Join(h.dir, "far.git"), filepath.Join(h.dir, "near.git")
+	for _, dir := range []string{far, near} {
+		h.run(h.dir, "init", "-q", "--bare", dir)
+	}
+	h.git("push", "-q", far, "main", "honest")
+	for from, to := range map[string]string{near: far, h.server: near} {
+		h.check(os.WriteFile(filepath.Join(from, "objects", "info", "alternates"), []byte(to+"/objects\n"), 0o644))
+	}
+	if h.bare("cat-file", "-t", bad) != "commit" {
+		t.Fatal("the server does not see the alternate's commit")
+	}
+	h.stays(refuse("main"), "no maintainer has approved it")
+	h.stays(refuse("main:topic"), "nobody approved")
+	h.moves("honest:topic", "honest:main")
+	h.git("checkout", "-q", "honest")
+	h.change("src/app.py", "print(4)\n")
+	h.moves("honest:main")
+}

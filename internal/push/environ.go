@@ -39,7 +39,7 @@ type Environment struct {
 // error.
 func Environ(env []string) (Environment, error) {
 	known := map[string]bool{
-		"GIT_DIR": true, "GIT_QUARANTINE_PATH": true, "GIT_OBJECT_DIRECTORY": true, "GIT_ALTERNATE_OBJECT_DIRECTORIES": true,
+		"GIT_DIR": true, "GIT_NAMESPACE": true, "GIT_QUARANTINE_PATH": true, "GIT_OBJECT_DIRECTORY": true, "GIT_ALTERNATE_OBJECT_DIRECTORIES": true,
 		"PATH": true, "GITEA_PUSHER_NAME": true, "GITEA_REPO_ID": true, "SSH_ORIGINAL_COMMAND": true, "GL_ID": true,
 		"GL_USERNAME": true, "GL_USER": true, "GL_PROTOCOL": true, "REMOTE_USER": true,
 	}
@@ -53,6 +53,11 @@ func Environ(env []string) (Environment, error) {
 			return Environment{}, fmt.Errorf("read environment: %s stands twice", name)
 		}
 		got[name] = value
+	}
+	// In a namespace (gitnamespaces(7)) the names on standard input are not those of
+	// the refs that move.
+	if name := got["GIT_NAMESPACE"]; name != "" {
+		return Environment{}, fmt.Errorf("read environment: GIT_NAMESPACE is %q, and pushes to a namespace are not judged", name)
 	}
 	e := Environment{
 		GitDir:          got["GIT_DIR"],
