@@ -177,3 +177,38 @@ func TestObjectsOfNestedAlternatesAreJudged(t *testing.T) {
 	h.change("src/app.py", "print(4)\n")
 	h.moves("honest:main")
 }
+
+// A mirror clone pushes everything back, approvals and all, and so does a
+// partial clone what it has.
+func TestMirrorAndPartialClonesPush(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	base := h.rev("main")
+	h.git("checkout", "-q", "-b", "change")
+	h.change("oracles/fees.toml", "max = 900\n")
+	tok := h.approve(mainRef, base, "change")
+	h.moves("change:main")
+	h.moves("change:refs/heads/release/1")
+	full := h.clone
+	for _, args := range [][]string{{"--mirror"}, {"--bare", "--filter=blob:none"}} {
+		h.clone = filepath.Join(h.dir, "copy"+args[0])
+		h.bare("config", "uploadpack.allowFilter", "true")
+		h.run(h.dir, append(append([]string{"clone", "-q"}, args...), "file://"+h.server, h.clone)...)
+		next := h.git("commit-tree", "-m", "next", "-p", "refs/heads/main", "refs/heads/main^{tree}")
+		h.git("update-ref", "refs/heads/main", next)
+		h.git("update-ref", "refs/heads/topic", next)
+		spec := []string{"--mirror"}
+		if args[0] == "--bare" {
+			spec = []string{"--all"}
+		}
+		if !h.push(spec...) || h.value(mainRef) != next || h.value("refs/heads/topic") != next {
+			t.Fatalf("%q: main stands at %s, want %s\n%s", args, h.value(mainRef), next, h.said)
+		}
+		if h.value("refs/oracle/approvals/"+tok.Hash) == "" {
+			t.Fatalf("%q: the approval is gone\n%s", args, h.said)
+		}
+	}
+	// A plain clone's mirror would delete the approval: nothing moves.
+	h.clone = full
+	h.stays(refuse("--mirror"), "refs/oracle/approvals/"+tok.Hash)
+}
