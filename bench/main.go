@@ -72,6 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "error: %v\n", err)
 		return 1
 	}
+	defer s.rig.Clean()
 	if *scratch == "" {
 		defer os.RemoveAll(s.scratch)
 	}

@@ -102,6 +102,7 @@ func setup(env *testscript.Env) error {
 	h := &host{rig: r, marked: map[string]string{}}
 	env.Values[hostKey{}] = h
 	env.Defer(func() {
+		defer h.rig.Clean()
 		if h.hookd != nil {
 			h.hookd.Stop()
 			if env.T().(interface{ Failed() bool }).Failed() {

@@ -38,6 +38,15 @@ type Rig struct {
 	Dir string   // everything is below it
 	Bin string   // the built binaries
 	Env []string // environment of what is started
+
+	short []string // directories of sockets, elsewhere: a socket's path is bounded
+}
+
+// Clean removes what the rig made outside its directory.
+func (r *Rig) Clean() {
+	for _, dir := range r.short {
+		os.RemoveAll(dir)
+	}
 }
 
 // New makes the directory, and lets hookd's user pass through what leads to it.
@@ -166,10 +175,10 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 	dir := filepath.Join(r.Dir, name)
 	d := &Daemon{
 		rig: r, Repo: repo, Own: os.Getuid() == 0,
-		Config: filepath.Join(dir, "hookd.yaml"), Sealed: filepath.Join(dir, "sealed"), Socket: filepath.Join(dir, "run", "hookd.sock"),
+		Config: filepath.Join(dir, "hookd.yaml"), Sealed: filepath.Join(dir, "sealed"),
 		ClientKey: filepath.Join(r.Dir, name+"-client"), logFile: filepath.Join(r.Dir, name+".log"),
 	}
-	for _, sub := range []string{"sealed/properties", "sealed/fixtures", "run"} {
+	for _, sub := range []string{"sealed/properties", "sealed/fixtures"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, err
 		}
@@ -182,7 +191,15 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 			return nil, err
 		}
 	}
-	var err error
+	run, err := os.MkdirTemp("", "sg")
+	if err != nil {
+		return nil, err
+	}
+	r.short = append(r.short, run)
+	if err := errors.Join(os.Chmod(run, 0o711), d.Give(run)); err != nil {
+		return nil, err
+	}
+	d.Socket = filepath.Join(run, "hookd.sock")
 	if d.Port, err = FreePort(); err != nil {
 		return nil, err
 	}
@@ -207,9 +224,6 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 		return nil, err
 	}
 	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(filepath.Join(dir, "run"), 0o711); err != nil {
 		return nil, err
 	}
 	return d, nil
