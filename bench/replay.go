@@ -18,7 +18,7 @@ import (
 	"github.com/sealgate/sealgate/internal/rig"
 )
 
-//go:embed data
+//go:embed all:data
 var data embed.FS
 
 // kinds of property; %d makes several modules of each.
