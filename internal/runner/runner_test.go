@@ -564,20 +564,20 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 func TestWhatAJudgeSaidIsInThePacketAndNotInTheLog(t *testing.T) {
 	b := newBench(t, nil)
 	b.fake.run = func(context.Context, Repository, *sealed.Tree, Tree) (*sealedLanes, error) {
-		return nil, &laneFault{errors.New("the judge ended: expected 17")}
+		return nil, &laneFault{errors.New("the judge ended: expected seventeen")}
 	}
 	v, err := b.judge(t, "", b.base)
 	if v.Cause != replay.Broken || err == nil {
 		t.Fatalf("%+v, %v", v, err)
 	}
-	if text := b.log.String() + err.Error(); strings.Contains(text, "17") {
+	if text := b.log.String() + err.Error(); strings.Contains(text, "seventeen") {
 		t.Errorf("log: %s", text)
 	}
 	entries, err := b.store.List(packetstore.Filter{})
 	must(t, err)
 	p, err := b.store.Get(entries[0].ID)
 	must(t, err)
-	if !strings.Contains(fmt.Sprint(p.Record().Notes), "expected 17") {
+	if !strings.Contains(fmt.Sprint(p.Record().Notes), "expected seventeen") {
 		t.Errorf("notes %q", p.Record().Notes)
 	}
 }
