@@ -441,3 +441,22 @@ func TestRawCommitHeadersAreReadAsGitReadsThem(t *testing.T) {
 		}
 	}
 }
+
+// A packed ref is read where it stands; a tag whose name ends in the ref's is not
+// taken for it.
+func TestValuesOfPackedRefs(t *testing.T) {
+	h := newHost(t)
+	ids := h.commits([][]int{{}, {0}}, func(i int) int { return 1_700_000_000 + i })
+	h.git("update-ref", "refs/heads/packed", ids[0])
+	h.git("update-ref", "refs/heads/over", ids[0])
+	h.git("update-ref", "refs/tags/refs/heads/none", ids[1])
+	h.git("pack-refs", "--all")
+	h.git("update-ref", "refs/heads/over", ids[1])
+	got, err := h.open().Values(ctx, "refs/heads/packed", "refs/heads/over", "refs/heads/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{ids[0], ids[1], ""}; !slices.Equal(got, want) {
+		t.Fatalf("values %q, want %q", got, want)
+	}
+}

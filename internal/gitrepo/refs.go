@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,13 +57,31 @@ func (r *Repo) ValuesAndInfo(ctx context.Context, refs, names []string) ([]strin
 	return values, objects[len(refs):], nil
 }
 
-// holds says that the ref is a file of its own with this id in it. Where it is
-// none, what cat-file answers may be another ref's value: "refs/heads/x" is
+// holds says that the ref is a file of its own, or a line of packed-refs, with
+// this id in it. Where it is none, what cat-file answers may be another ref's value: "refs/heads/x" is
 // short for "refs/tags/refs/heads/x" as well (gitrevisions(7)), and "x-g1a2b3c4"
 // for the object 1a2b3c4.
 func (r *Repo) holds(ref, id string) bool {
 	data, err := os.ReadFile(filepath.Join(r.gitDir, filepath.FromSlash(ref)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r.packs(ref, id)
+	}
 	return err == nil && strings.TrimSuffix(string(data), "\n") == id
+}
+
+// maxPacked is the largest packed-refs that is read here; git searches larger ones.
+const maxPacked = 8 << 20
+
+// packs says that a ref without a file of its own stands in packed-refs with this
+// id. A child of git to ask would cost as much as all else.
+func (r *Repo) packs(ref, id string) bool {
+	file := filepath.Join(r.gitDir, "packed-refs")
+	info, err := os.Stat(file)
+	if err != nil || info.Size() > maxPacked || !r.plainFiles() {
+		return false
+	}
+	data, err := os.ReadFile(file)
+	return err == nil && bytes.Contains(data, []byte("\n"+id+" "+ref+"\n"))
 }
 
 // exactly answers the values of those refs that exist under just these names.
