@@ -166,7 +166,7 @@ func (c *call) startGit(ctx context.Context, dir string, environ push.Environmen
 	s := started{repo: r, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		r.Start()
+		_ = r.Start() // the first request says it again
 	}()
 	return s
 }
