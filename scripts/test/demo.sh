@@ -4,13 +4,22 @@
 # shellcheck source=scripts/lib/testing.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/testing.sh"
 
+# running DIR prints the processes whose program lies below DIR.
+running() {
+	local process program
+	for process in /proc/[0-9]*; do
+		program=$(readlink "$process/exe" 2>/dev/null) || continue
+		[[ $program != "$1/"* ]] || echo "$process $program"
+	done
+}
+
 status=0
 answer=$("$source_dir/scripts/install.sh" --demo --dir "$scratch/a demo" 2>&1) || status=$?
 check "the demo ends well, as $(id -un)" same "$status" 0
 [[ $status == 0 ]] || printf '%s\n' "$answer"
 check "all seven scenes ran" same "$(grep -c '^  as it should ' <<<"$answer")" 7
 check "it is plain ASCII" same "$(LC_ALL=C tr -d '\n -~' <<<"$answer")" ""
-check "hookd has ended" same "$(grep -lsa "$scratch/a demo" /proc/[0-9]*/cmdline | grep -v "/$$/" || true)" ""
+check "hookd has ended" same "$(running "$scratch/a demo")" ""
 
 status=0
 answer=$("$source_dir/scripts/install.sh" --demo --dir "$scratch/a demo" 2>&1) || status=$?
