@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
 const (
@@ -77,20 +79,27 @@ func (c change) line() string {
 	return text
 }
 
+// kind names what a mode stands for; a spelling that git does not write is shown
+// as it is.
 func kind(mode string) string {
-	switch mode {
-	case "100644":
-		return "file"
-	case "100755":
-		return "executable"
-	case "120000":
-		return "symlink"
-	case "160000":
-		return "submodule"
-	case "040000":
-		return "directory"
+	m, err := filemode.New(mode)
+	if err != nil {
+		return "mode " + mode
 	}
-	return "mode " + mode
+	switch m {
+	case filemode.Regular:
+		return "file"
+	case filemode.Executable:
+		return "executable"
+	case filemode.Symlink:
+		return "symlink"
+	case filemode.Submodule:
+		return "submodule"
+	case filemode.Dir:
+		return "directory"
+	default:
+		return "mode " + mode
+	}
 }
 
 // showDiff writes the textual difference of the protected paths. Attributes

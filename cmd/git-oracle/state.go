@@ -74,7 +74,7 @@ func (o *oracle) complete(ctx context.Context, tree string) error {
 	}
 	var ids []string
 	for _, file := range files {
-		if file.NewMode != "160000" && !slices.Contains(ids, file.New) {
+		if kind(file.NewMode) != "submodule" && !slices.Contains(ids, file.New) {
 			ids = append(ids, file.New)
 		}
 	}

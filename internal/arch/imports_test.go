@@ -63,7 +63,7 @@ var rules = map[string]rule{
 	"internal/config":                  {ours: []string{"policy"}, others: []string{yaml}},
 	"cmd/prereceive":                   {ours: []string{"*"}, others: []string{zerolog, xssh}},
 	"cmd/hookd":                        {ours: []string{"*"}, others: []string{zerolog, cobra, xsys, xssh}},
-	"cmd/git-oracle":                   {ours: []string{"*"}, others: []string{cobra, xssh}},
+	"cmd/git-oracle":                   {ours: []string{"*"}, others: []string{gogit, cobra, xssh}},
 	"internal/arch":                    {},
 	"internal/rig":                     {},
 	"internal/e2e":                     {ours: []string{"internal/rig"}},
