@@ -182,6 +182,7 @@ func (s *settings) makeRepository(ctx context.Context, r repository, pushes map[
 		if n := pushes[branch]; n > 0 {
 			err := s.fastImport(ctx, r.client, r.shape, func(h *history) error {
 				h.rng = rand.New(rand.NewPCG(uint64(n), 1))
+				h.when += 30 * int64(r.commits) // later than the base: git walks all history where clocks run backwards
 				return h.ahead(branch, n, r.touch)
 			})
 			if err != nil {
