@@ -289,9 +289,9 @@ func TestBindsAreReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := Spec{
-		Binds: []Bind{{dir, "/work/tree"}},
-		Dir:   "/work/tree",
-		Argv:  shell("cat f; echo y >f; echo y >g; rm f; chmod 777 f; touch f; mkdir /work/other; ls /work"),
+		Binds: []Bind{{dir, "/job/tree"}},
+		Dir:   "/job/tree",
+		Argv:  shell("cat f; echo y >f; echo y >g; rm f; chmod 777 f; touch f; mkdir /job/other; ls /job"),
 	}
 	r := run(t, sb, spec)
 	if string(r.Stdout) != "xtree\n" {
@@ -327,7 +327,7 @@ func TestSetupThatFailsIsAnError(t *testing.T) {
 	}
 	sb := openHere(t)
 	for range cap(sb.slots) + 2 { // no slot is lost
-		p, err := sb.Start(context.Background(), Spec{Argv: shell("exit 0"), Binds: []Bind{{"/no/such/place", "/work"}}})
+		p, err := sb.Start(context.Background(), Spec{Argv: shell("exit 0"), Binds: []Bind{{"/no/such/place", "/job"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -483,7 +483,7 @@ func TestOnlyTheRightRoleReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, reader := range []Role{Candidate, Judge} {
-			r := run(t, sb, Spec{Role: reader, Argv: shell("cat /work/before /work/after"), Env: searchPath, Binds: []Bind{{dir, "/work"}}})
+			r := run(t, sb, Spec{Role: reader, Argv: shell("cat /job/before /job/after"), Env: searchPath, Binds: []Bind{{dir, "/job"}}})
 			if got, want := string(r.Stdout) == "xx", reader == owner; got != want {
 				t.Errorf("role %d reads what is role %d's: %t: %s", reader, owner, got, r.Stderr)
 			}
