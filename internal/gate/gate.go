@@ -196,7 +196,7 @@ func (j *judgement) result() Result {
 	}
 	for _, v := range j.verdicts {
 		switch {
-		case !v.Mode.Enforces(), v.Verdict.Outcome == replay.Eligible, v.Verdict.Outcome == replay.Recorded:
+		case !v.Mode.Enforces(), v.Verdict.Outcome == replay.Eligible:
 		case v.Verdict.Outcome == replay.Blocked, v.Verdict.Outcome == replay.Inspect:
 			result = Refused
 		default:
