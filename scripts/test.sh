@@ -155,7 +155,7 @@ test_as_user() {
 	chmod -R go+rX "$dir/mod"
 	chown -R "$user:" "$dir/tree" "$dir/home" "$dir/tmp"
 	cd "$dir/tree"
-	setpriv --reuid="$user" --regid="$user" --clear-groups env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" CI="${CI:-}" LC_ALL=C.UTF-8 \
+	setpriv --reuid="$user" --regid="$user" --clear-groups env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" CI="${CI:-}" LC_ALL=C.UTF-8 SEALGATE_TESTED_AS_ROOT=1 \
 		GOMODCACHE="$dir/mod" GOFLAGS=-buildvcs=false GOPROXY=off go test -timeout 30m ./...
 }
 

@@ -224,7 +224,10 @@ func (c *Client) Ask(ctx context.Context, r replay.Request, pack Packer, progres
 	return verdict, nil
 }
 
-var errWait = errors.New("wait is over")
+var (
+	errWait     = errors.New("wait is over")
+	errNotTaken = errors.New("hookd took no more of it")
+)
 
 // dialogue is the client's side of one request.
 type dialogue struct {
@@ -306,8 +309,12 @@ func (d *dialogue) message(k kind, r *replay.Request) message {
 func (d *dialogue) answer(ctx context.Context, channel ssh.Channel) (replay.Verdict, error) {
 	in := bufio.NewReader(channel)
 	sent := false
+	var cut error // why the daemon did not get the whole pack
 	for {
 		m, err := readFrame(in)
+		if err != nil && cut != nil {
+			return replay.Verdict{}, cut
+		}
 		if errors.Is(err, io.EOF) {
 			return replay.Verdict{}, errors.New("hookd ended without a verdict")
 		}
@@ -322,8 +329,10 @@ func (d *dialogue) answer(ctx context.Context, channel ssh.Channel) (replay.Verd
 		case m.Kind == kindWait:
 		case m.Kind == kindNeed && !sent:
 			sent = true
-			if err := d.sendPack(ctx, channel, m.Haves); err != nil {
-				return replay.Verdict{}, err
+			// A daemon that refuses a pack does not read it to its end; its verdict
+			// is on the way all the same.
+			if cut = d.sendPack(ctx, channel, m.Haves); cut != nil && !errors.Is(cut, errNotTaken) {
+				return replay.Verdict{}, cut
 			}
 		case m.Kind == kindVerdict && m.Verdict != nil:
 			if err := checkVerdict(d.request, *m.Verdict); err != nil {
@@ -354,12 +363,15 @@ func (d *dialogue) sendPack(ctx context.Context, channel ssh.Channel, haves []st
 	if err == nil {
 		err = buffered.Flush()
 	}
-	if err != nil {
+	switch {
+	case out.err != nil:
+		return fmt.Errorf("send pack: %w: %w", errNotTaken, out.err)
+	case err != nil:
 		_ = out.finish(chunkGiveUp) // the connection ends anyway
 		return fmt.Errorf("send pack: %w", err)
 	}
 	if err := out.finish(chunkEnd); err != nil {
-		return fmt.Errorf("send pack: %w", err)
+		return fmt.Errorf("send pack: %w: %w", errNotTaken, err)
 	}
 	return nil
 }

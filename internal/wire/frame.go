@@ -90,10 +90,15 @@ func parseMessage(body []byte) (message, error) {
 type packWriter struct {
 	w     io.Writer
 	bytes int64
+	err   error // of the first write that the peer did not take
 }
 
-func (p *packWriter) Write(data []byte) (int, error) {
-	written := 0
+func (p *packWriter) Write(data []byte) (written int, err error) {
+	defer func() {
+		if p.err == nil {
+			p.err = err
+		}
+	}()
 	for len(data) > 0 {
 		part := data[:min(len(data), maxChunk)]
 		var head [4]byte

@@ -238,12 +238,16 @@ func TestPackBeyondTheLimitIsRefused(t *testing.T) {
 		}
 		return replay.Verdict{Cause: replay.TreeRefused}, err
 	}}, func(c *ServerConfig) { c.PackLimit = 1000 })
-	v, _ := s.ask(t, func(_ context.Context, _ []string, w io.Writer) error {
-		_, err := w.Write(make([]byte, 5000))
-		return err
-	})
-	if v.Outcome != replay.Undecided || v.Cause != replay.TreeRefused || !strings.Contains(s.logged(), "larger than allowed") {
-		t.Errorf("%+v; %s", v, s.logged())
+	for name, size := range map[string]int{"sent before the answer": 5000, "refused while it is sent": 64 << 20} {
+		t.Run(name, func(t *testing.T) {
+			v, _ := s.ask(t, func(_ context.Context, _ []string, w io.Writer) error {
+				_, err := w.Write(make([]byte, size))
+				return err
+			})
+			if v.Outcome != replay.Undecided || v.Cause != replay.TreeRefused || !strings.Contains(s.logged(), "larger than allowed") {
+				t.Errorf("%+v; %s", v, s.logged())
+			}
+		})
 	}
 }
 
