@@ -128,7 +128,7 @@ func Start(ctx context.Context, c Config) (*Candidate, error) {
 }
 
 func command(c Config) ([]string, []sandbox.Bind) {
-	argv := append(c.Kit.interpreter(), KitDir+"/"+c.Kit.driver, TreeDir)
+	argv := append(c.Kit.start(), TreeDir)
 	binds := []sandbox.Bind{{Source: c.Kit.Dir, Target: KitDir}, {Source: c.Tree, Target: TreeDir}}
 	if c.Library != "" {
 		argv = append(argv, LibraryDir)

@@ -34,7 +34,13 @@ type Kit struct {
 
 	flags  []string
 	driver string
+	argv   []string // of a driver in another language; the rest is empty then
 }
+
+// Foreign is the kit of a driver that is not ours: argv starts it, and a path
+// below KitDir in argv names a file of dir. The directories that a driver is
+// told come behind it (docs/candidate-protocol.md).
+func Foreign(dir string, argv ...string) Kit { return Kit{Dir: dir, argv: argv} }
 
 // compile prints {"version": [3, 11], "files": {name: hexadecimal}} as JSON.
 const compile = `
@@ -112,6 +118,14 @@ func flags(version [2]int) []string {
 		return []string{"-P", "-s", "-S", "-B"}
 	}
 	return []string{"-s", "-S", "-B"}
+}
+
+// start is the command line of the driver, without what it is told.
+func (k Kit) start() []string {
+	if len(k.argv) > 0 {
+		return append([]string{}, k.argv...)
+	}
+	return append(k.interpreter(), KitDir+"/"+k.driver)
 }
 
 func (k Kit) interpreter() []string { return append([]string{k.Python}, k.flags...) }
