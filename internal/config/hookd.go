@@ -79,6 +79,7 @@ type Replayed struct {
 	Source   []string // directories of the tree on the import path, "." is the root
 	Disclose string   // none, lane or ids
 	Policy   string   // file with a decision table; empty: the built-in one
+	Report   bool     // a contributor's own report must come along and say the same
 }
 
 // RefSeal is a sealed tree of its own for some protected refs.
@@ -229,7 +230,7 @@ func readReplayed(v value) []Replayed {
 }
 
 func readOneReplayed(v value) Replayed {
-	f := v.mapping("id", "name", "seal", "seals", "python", "library", "source", "disclose", "policy")
+	f := v.mapping("id", "name", "seal", "seals", "python", "library", "source", "disclose", "policy", "report")
 	r := Replayed{
 		ID:       f.need("id").uuid(),
 		Name:     f.need("name").name(),
@@ -239,6 +240,7 @@ func readOneReplayed(v value) Replayed {
 		Source:   []string{".", "src"},
 		Disclose: f.get("disclose").oneOf("lane", "none", "lane", "ids"),
 		Policy:   f.get("policy").absPath(),
+		Report:   f.get("report").oneOf("off", "off", "required") == "required",
 	}
 	if f.has("python") {
 		r.Python = f.get("python").absPath()

@@ -56,6 +56,15 @@ func TestHookdDefaults(t *testing.T) {
 	}
 }
 
+func TestReportIsRequiredOnlyWhereItIsSaid(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "    report: off\n": false, "    report: required\n": true} {
+		h, err := loadHookd(t, goodHookd+text)
+		if err != nil || h.Repositories[0].Report != want {
+			t.Errorf("%q: %v, %v", text, h.Repositories, err)
+		}
+	}
+}
+
 func TestHookdFaults(t *testing.T) {
 	for name, c := range map[string]struct{ old, with, want string }{
 		"address":            {"tcp:127.0.0.1:7022", "7022", "hookd.yaml:3: listen[1]: is a number"},
@@ -77,6 +86,7 @@ func TestHookdFaults(t *testing.T) {
 		"pattern":            {"refs/heads/release/**", "release", "repositories[0].seals.release:"},
 		"source":             {"name: shop", "name: shop\n    source: [../x]", "repositories[0].source[0]:"},
 		"disclose":           {"name: shop", "name: shop\n    disclose: all", "repositories[0].disclose:"},
+		"report":             {"name: shop", "name: shop\n    report: true", "repositories[0].report:"},
 		"limits order":       {"sandbox:", "limits: {call: 5m}\nsandbox:", "hookd.yaml:7: limits: call 5m0s"},
 		"no data":            {"data: /var/lib/sealgate/hookd\n", "", "data: is missing"},
 	} {

@@ -51,7 +51,13 @@ type Request struct {
 	Background bool `json:"background,omitempty"`
 	// Pusher is the account as the server names it, for the packet; may be empty.
 	Pusher string `json:"pusher,omitempty"`
+	// Report is the contributor's own report about Tree (oracle-report-v1), as it
+	// was found and not yet looked into; at most MaxReport bytes. It can only block.
+	Report []byte `json:"report,omitempty"`
 }
+
+// MaxReport bounds Request.Report, in bytes. A longer one is no report.
+const MaxReport = 256 << 10
 
 // Approval is an approval that a push uses.
 type Approval struct {
@@ -103,9 +109,11 @@ type Row struct {
 	// IDs are property or invariant ids; only at disclosure "ids", or for
 	// invariants that are in the repository.
 	IDs []string `json:"ids,omitempty"`
-	// Shown is output that may be shown: what the pushed code printed while it
-	// failed to load, before anything sealed was sent. Capped, raw bytes of the
-	// pusher's own code.
+	// Shown is what may be shown beside the sentence, capped. In the lanes
+	// "invariants" and "environment" it is text of one line an id about what
+	// everybody can read, where lines that begin with "| " are output of the
+	// pushed code. In every other lane it is what the pushed code printed while
+	// it failed to load, before anything sealed was sent: raw bytes of its own.
 	Shown string `json:"shown,omitempty"`
 }
 

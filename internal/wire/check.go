@@ -40,6 +40,9 @@ func Check(r replay.Request) error {
 	if r.Authorised != r.New && r.Authorised != r.Base {
 		return fmt.Errorf("authorised %q is neither new nor base", r.Authorised)
 	}
+	if len(r.Report) > replay.MaxReport {
+		return fmt.Errorf("a report of %d bytes; at most %d", len(r.Report), replay.MaxReport)
+	}
 	if !plain(r.Push, 256) || !plain(r.Pusher, 256) {
 		return fmt.Errorf("push %q or pusher %q has control characters, or is too long", clip(r.Push), clip(r.Pusher))
 	}

@@ -695,12 +695,29 @@ func TestRequestsWithoutShape(t *testing.T) {
 		"patterns":         func(r *replay.Request) { r.Forbidden = make([]string, 1000) },
 		"approval":         func(r *replay.Request) { r.Approvals = []replay.Approval{{Statement: "x"}} },
 		"push":             func(r *replay.Request) { r.Push = "a\nb" },
+		"report too long":  func(r *replay.Request) { r.Report = make([]byte, replay.MaxReport+1) },
 	} {
 		r := request()
 		change(&r)
 		if Check(r) == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+func TestLongestReportFitsAFrame(t *testing.T) {
+	r := request()
+	r.Report = bytes.Repeat([]byte{0xff}, replay.MaxReport)
+	if err := Check(r); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := writeFrame(&b, message{Version: 1, ID: strings.Repeat("0", 32), Kind: kindAsk, Request: &r}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := readFrame(&b)
+	if err != nil || m.Request == nil || !bytes.Equal(m.Request.Report, r.Report) {
+		t.Errorf("the report came back as %d bytes: %v", len(m.Request.Report), err)
 	}
 }
 
