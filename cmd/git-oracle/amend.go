@@ -38,7 +38,7 @@ func (c *clone) amendable(ctx context.Context, commit string) error {
 // amend gives HEAD's message the trailer lines: tree, parents, author, encoding
 // and the message's own bytes stay. The index and the working tree are not
 // touched.
-func (o *oracle) amend(ctx context.Context, commit string, signed []signedStep, w io.Writer) error {
+func (o *oracleClone) amend(ctx context.Context, commit string, signed []signedStep, w io.Writer) error {
 	raw, err := o.out(ctx, "cat-file", "commit", commit)
 	if err != nil {
 		return undecided("read commit "+short(commit), err)

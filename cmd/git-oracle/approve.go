@@ -40,7 +40,7 @@ type signedStep struct {
 
 // approve shows what rev changes in the protected paths of each ref, asks, signs
 // and publishes.
-func (o *oracle) approve(ctx context.Context, rev string, opts approveOptions, tty *terminal, stdout io.Writer) error {
+func (o *oracleClone) approve(ctx context.Context, rev string, opts approveOptions, tty *terminal, stdout io.Writer) error {
 	commit, err := o.revision(ctx, o.remote, rev)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (o *oracle) approve(ctx context.Context, rev string, opts approveOptions, t
 
 // plansToSign are the plans that have steps. A conflict in one of them signs
 // nothing at all; no steps in any is an answer of its own.
-func (o *oracle) plansToSign(ctx context.Context, commit string, opts approveOptions, key *signingKey, w io.Writer) ([]plan, error) {
+func (o *oracleClone) plansToSign(ctx context.Context, commit string, opts approveOptions, key *signingKey, w io.Writer) ([]plan, error) {
 	refs, err := o.gate.named(opts.refs)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (o *oracle) plansToSign(ctx context.Context, commit string, opts approveOpt
 
 // nothing says why a plan has nothing to sign; empty where it has. Steps that
 // this key approved already, and whose approvals are still valid, are dropped.
-func (o *oracle) nothing(p *plan, published bool, key *signingKey) string {
+func (o *oracleClone) nothing(p *plan, published bool, key *signingKey) string {
 	switch {
 	case p.Borrowed != "":
 		return fmt.Sprintf("a new ref may begin where %s stands, and %s does", quoted(p.Borrowed), short(p.Rev))
@@ -154,7 +154,7 @@ func (o *oracle) nothing(p *plan, published bool, key *signingKey) string {
 }
 
 // mine tells whether this key approved the step, and until when.
-func (o *oracle) mine(ref string, s step, key *signingKey) (bool, time.Time) {
+func (o *oracleClone) mine(ref string, s step, key *signingKey) (bool, time.Time) {
 	for _, token := range o.approving(ref, s) {
 		if by, err := token.VerifyKey(); err == nil && key.public != nil && by == ssh.FingerprintSHA256(key.public) {
 			return true, token.Statement.Expires
@@ -163,7 +163,7 @@ func (o *oracle) mine(ref string, s step, key *signingKey) (bool, time.Time) {
 	return false, time.Time{}
 }
 
-func (o *oracle) explain(err error, opts approveOptions) error {
+func (o *oracleClone) explain(err error, opts approveOptions) error {
 	var clash *conflict
 	if !errors.As(err, &clash) {
 		return err
@@ -176,7 +176,7 @@ func (o *oracle) explain(err error, opts approveOptions) error {
 }
 
 // show is what the maintainer reads before he signs.
-func (o *oracle) show(ctx context.Context, w io.Writer, plans []plan, expires time.Time, key *signingKey, days int) error {
+func (o *oracleClone) show(ctx context.Context, w io.Writer, plans []plan, expires time.Time, key *signingKey, days int) error {
 	for _, p := range plans {
 		fmt.Fprintf(w, "%s, %s:\n", o.describeTip(p), p.coming())
 		for i, s := range p.Steps {
@@ -202,7 +202,7 @@ func (o *oracle) show(ctx context.Context, w io.Writer, plans []plan, expires ti
 	return nil
 }
 
-func (o *oracle) showStep(ctx context.Context, w io.Writer, p plan, i int, s step) error {
+func (o *oracleClone) showStep(ctx context.Context, w io.Writer, p plan, i int, s step) error {
 	title, err := o.subject(ctx, s.Commit)
 	if err != nil {
 		return undecided("read commit "+short(s.Commit), err)
@@ -275,7 +275,7 @@ func confirm(opts approveOptions, tty *terminal, plans []plan, key *signingKey) 
 	return refused("not confirmed; nothing was signed")
 }
 
-func (o *oracle) signAll(ctx context.Context, plans []plan, reason string, expires time.Time, key *signingKey) ([]signedStep, error) {
+func (o *oracleClone) signAll(ctx context.Context, plans []plan, reason string, expires time.Time, key *signingKey) ([]signedStep, error) {
 	if key.touched() {
 		fmt.Fprintln(o.stderr, "touch the security key when it blinks")
 	}
@@ -297,7 +297,7 @@ func (o *oracle) signAll(ctx context.Context, plans []plan, reason string, expir
 }
 
 // publish pushes each approval to a ref named by its statement.
-func (o *oracle) publish(ctx context.Context, signed []signedStep, rev string, w io.Writer) error {
+func (o *oracleClone) publish(ctx context.Context, signed []signedStep, rev string, w io.Writer) error {
 	args := []string{"-c", "remote." + o.remote.name + ".mirror=false", "push", "--quiet", "--no-verify", "--no-follow-tags", "--no-thin",
 		"--recurse-submodules=no", "--end-of-options", o.remote.name}
 	for _, one := range signed {
@@ -324,7 +324,7 @@ func (o *oracle) publish(ctx context.Context, signed []signedStep, rev string, w
 }
 
 // next is what the contributor does once the approval is there.
-func (o *oracle) next(p plan, rev string) string {
+func (o *oracleClone) next(p plan, rev string) string {
 	push := fmt.Sprintf("git push %s %s:%s", word(o.remote.name), word(rev), word(p.Ref))
 	switch p.Relation {
 	case merging:

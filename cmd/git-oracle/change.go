@@ -28,7 +28,7 @@ type change struct {
 
 // changes are the protected entries that differ between two trees, in byte
 // order of path. A rename is a deletion and an addition.
-func (o *oracle) changes(ctx context.Context, from, to string) ([]change, error) {
+func (o *oracleClone) changes(ctx context.Context, from, to string) ([]change, error) {
 	args := append([]string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-relative",
 		"--ignore-submodules=none", "--end-of-options", from, to, "--"}, o.gate.protected.Pathspecs()...)
 	out, err := o.out(ctx, args...)
@@ -105,7 +105,7 @@ func kind(mode string) string {
 // showDiff writes the textual difference of the protected paths. Attributes
 // and configuration that would hide text are switched off, and what could
 // steer a terminal is escaped. Each line is indented: none can pass for ours.
-func (o *oracle) showDiff(ctx context.Context, w io.Writer, from, to string) error {
+func (o *oracleClone) showDiff(ctx context.Context, w io.Writer, from, to string) error {
 	args := append([]string{"diff-tree", "-r", "-p", "--text", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
 		"--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=none", "--submodule=short", "--end-of-options", from, to, "--"},
 		o.gate.protected.Pathspecs()...)

@@ -83,7 +83,7 @@ func (a *app) remoteFlag(cmd *cobra.Command) {
 }
 
 // open finds the clone and asks its gated remote.
-func (a *app) open(ctx context.Context) (*oracle, error) {
+func (a *app) open(ctx context.Context) (*oracleClone, error) {
 	c, err := openClone(ctx, os.Environ(), a.stdin, a.stderr)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ exist for that step, and what to do next.`,
 	return cmd
 }
 
-func (a *app) status(ctx context.Context, o *oracle, rev string, asJSON bool) error {
+func (a *app) status(ctx context.Context, o *oracleClone, rev string, asJSON bool) error {
 	commit, err := o.revision(ctx, o.remote, rev)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (a *app) status(ctx context.Context, o *oracle, rev string, asJSON bool) er
 
 // changeName is how a proposed change is called: by the branch that is checked
 // out, where it is not a protected one.
-func (o *oracle) changeName(ctx context.Context) string {
+func (o *oracleClone) changeName(ctx context.Context) string {
 	branch, err := o.line(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
 	if err != nil || o.gate.refs.Protects(branchRoot+branch) || !policy.ValidRef(branchRoot+branch) {
 		return "change"

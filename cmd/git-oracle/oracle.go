@@ -13,8 +13,8 @@ import (
 	"github.com/sealgate/sealgate/internal/state"
 )
 
-// oracle is a clone together with the gate of one remote, as it is now.
-type oracle struct {
+// oracleClone is a clone together with the gate of one remote, as it is now.
+type oracleClone struct {
 	*clone
 	remote    *remote
 	gate      *postedGate
@@ -27,7 +27,7 @@ type oracle struct {
 
 // openOracle asks the remote and fetches what every verb reads: the gate, the
 // published approvals, and the tips of the protected refs.
-func openOracle(ctx context.Context, c *clone, remoteName string) (*oracle, error) {
+func openOracle(ctx context.Context, c *clone, remoteName string) (*oracleClone, error) {
 	name, err := c.pickRemote(ctx, remoteName)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func openOracle(ctx context.Context, c *clone, remoteName string) (*oracle, erro
 	if err != nil {
 		return nil, err
 	}
-	o := &oracle{
+	o := &oracleClone{
 		clone: c, remote: r, gate: g, repo: repo, scanner: state.NewScanner(repo, g.protected, g.forbidden),
 		now: time.Now().UTC().Truncate(time.Second),
 	}
@@ -60,7 +60,7 @@ func openOracle(ctx context.Context, c *clone, remoteName string) (*oracle, erro
 	return o, nil
 }
 
-func (o *oracle) close() { o.repo.Close() }
+func (o *oracleClone) close() { o.repo.Close() }
 
 // approvals are the remote's approval refs in byte order.
 func (r *remote) approvals() []string {
@@ -77,7 +77,7 @@ func (r *remote) approvals() []string {
 // readApprovals keeps the approvals that could count. The server took each of
 // them in because a maintainer signed it; who is one is not known here. What
 // cannot be read is left out: it approves nothing.
-func (o *oracle) readApprovals(ctx context.Context, refs []string) error {
+func (o *oracleClone) readApprovals(ctx context.Context, refs []string) error {
 	ids := make([]string, len(refs))
 	for i, ref := range refs {
 		ids[i] = o.remote.refs[ref]
@@ -103,7 +103,7 @@ func (o *oracle) readApprovals(ctx context.Context, refs []string) error {
 }
 
 // approving are the approvals of one step.
-func (o *oracle) approving(ref string, s step) []approval.Token {
+func (o *oracleClone) approving(ref string, s step) []approval.Token {
 	var out []approval.Token
 	for _, token := range o.approvals {
 		if st := token.Statement; st.Ref == ref && st.Before == s.Before && st.After == s.After {
@@ -115,14 +115,14 @@ func (o *oracle) approving(ref string, s step) []approval.Token {
 
 // approved tells whether every step has an approval, or a chain of others leads
 // from the plan's first state to its last.
-func (o *oracle) approved(p plan) bool {
+func (o *oracleClone) approved(p plan) bool {
 	if !slices.ContainsFunc(p.Steps, func(s step) bool { return len(o.approving(p.Ref, s)) == 0 }) {
 		return true
 	}
 	return p.Before != p.After && o.leads(p.Ref, p.Before, p.After)
 }
 
-func (o *oracle) leads(ref, from, to string) bool {
+func (o *oracleClone) leads(ref, from, to string) bool {
 	reached, queue := map[string]bool{from: true}, []string{from}
 	for len(queue) > 0 {
 		at := queue[0]
@@ -139,7 +139,7 @@ func (o *oracle) leads(ref, from, to string) bool {
 
 // stale are approvals of what the plan brings, or of a commit of it, that begin
 // elsewhere: what they began from is no longer the ref's state.
-func (o *oracle) stale(ctx context.Context, p plan) ([]approval.Token, error) {
+func (o *oracleClone) stale(ctx context.Context, p plan) ([]approval.Token, error) {
 	var elsewhere []approval.Token
 	for _, token := range o.approvals {
 		if st := token.Statement; st.Ref == p.Ref && st.Before != p.Before {
@@ -166,7 +166,7 @@ func (o *oracle) stale(ctx context.Context, p plan) ([]approval.Token, error) {
 
 // hopeless are the entries that a plan brings and that no approval helps:
 // forbidden ones, and those that pass for a protected or forbidden path.
-func (o *oracle) hopeless(ctx context.Context, p plan) ([]string, error) {
+func (o *oracleClone) hopeless(ctx context.Context, p plan) ([]string, error) {
 	before, err := o.scanner.View(ctx, p.trees[0]+"^{tree}")
 	if err != nil {
 		return nil, undecided("read the forbidden paths of "+short(p.trees[0]), err)
@@ -190,7 +190,7 @@ func (o *oracle) hopeless(ctx context.Context, p plan) ([]string, error) {
 }
 
 // subject is the first line of a commit's message.
-func (o *oracle) subject(ctx context.Context, commit string) (string, error) {
+func (o *oracleClone) subject(ctx context.Context, commit string) (string, error) {
 	text, err := o.line(ctx, "-c", "i18n.logOutputEncoding=UTF-8", "show", "--no-patch", "--no-color", "--no-show-signature", "--no-notes", "--format=%s", "--end-of-options", commit)
 	if len(text) > 100 {
 		text = text[:97] + "..."
@@ -199,7 +199,7 @@ func (o *oracle) subject(ctx context.Context, commit string) (string, error) {
 }
 
 // describeTip: "refs/heads/main (origin at 1a2b3c4d5e)".
-func (o *oracle) describeTip(p plan) string {
+func (o *oracleClone) describeTip(p plan) string {
 	if p.Tip == "" {
 		return fmt.Sprintf("%s (not at %s yet)", quoted(p.Ref), quoted(o.remote.name))
 	}

@@ -68,7 +68,7 @@ func (e *conflict) Error() string {
 }
 
 // plan works out the steps of rev for one ref.
-func (o *oracle) plan(ctx context.Context, ref, rev string, how planning) (plan, error) {
+func (o *oracleClone) plan(ctx context.Context, ref, rev string, how planning) (plan, error) {
 	p := plan{Ref: ref, Tip: o.remote.refs[ref], Rev: rev}
 	if how.from != "" {
 		p.Tip = how.from
@@ -99,7 +99,7 @@ func (o *oracle) plan(ctx context.Context, ref, rev string, how planning) (plan,
 	return p, nil
 }
 
-func (o *oracle) relate(ctx context.Context, p *plan, how planning) error {
+func (o *oracleClone) relate(ctx context.Context, p *plan, how planning) error {
 	_, exists := o.remote.refs[p.Ref]
 	switch {
 	case !exists:
@@ -127,7 +127,7 @@ func (o *oracle) relate(ctx context.Context, p *plan, how planning) error {
 }
 
 // ends fills in the states before and after, and their trees.
-func (o *oracle) ends(ctx context.Context, p *plan) (err error) {
+func (o *oracleClone) ends(ctx context.Context, p *plan) (err error) {
 	if p.trees[0], p.Before, err = o.tipState(ctx, p.Tip); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (o *oracle) ends(ctx context.Context, p *plan) (err error) {
 }
 
 // tipState is the state of a commit; of no commit, the empty state.
-func (o *oracle) tipState(ctx context.Context, commit string) (tree, digest string, err error) {
+func (o *oracleClone) tipState(ctx context.Context, commit string) (tree, digest string, err error) {
 	tree = commit
 	if commit == "" {
 		if tree, err = o.emptyTree(ctx); err != nil {
@@ -153,7 +153,7 @@ func (o *oracle) tipState(ctx context.Context, commit string) (tree, digest stri
 }
 
 // landed is the state that the plan's ref has once commit has come to it.
-func (o *oracle) landed(ctx context.Context, p plan, commit string) (tree, digest string, err error) {
+func (o *oracleClone) landed(ctx context.Context, p plan, commit string) (tree, digest string, err error) {
 	tree = commit
 	if p.Relation == merging {
 		if tree, err = o.merged(ctx, p.Ref, p.Tip, commit); err != nil {
@@ -165,7 +165,7 @@ func (o *oracle) landed(ctx context.Context, p plan, commit string) (tree, diges
 }
 
 // merged is the tree of commit merged into tip.
-func (o *oracle) merged(ctx context.Context, ref, tip, commit string) (string, error) {
+func (o *oracleClone) merged(ctx context.Context, ref, tip, commit string) (string, error) {
 	out, err := o.out(ctx, "merge-tree", "--write-tree", "-z", "--messages", tip, commit)
 	if err != nil && !exitedWith(err, 1) {
 		return "", undecided(fmt.Sprintf("merge %s into %s", short(commit), quoted(ref)), err, o.mergeHints(ctx)...)
@@ -191,7 +191,7 @@ func (o *oracle) merged(ctx context.Context, ref, tip, commit string) (string, e
 
 // conflictMatters: a path that is protected, or that a merge moved aside from a
 // protected one ("oracles~main").
-func (o *oracle) conflictMatters(path string) bool {
+func (o *oracleClone) conflictMatters(path string) bool {
 	if o.gate.protected.Match([]byte(path)) {
 		return true
 	}
@@ -203,7 +203,7 @@ func (o *oracle) conflictMatters(path string) bool {
 	return false
 }
 
-func (o *oracle) mergeHints(ctx context.Context) []string {
+func (o *oracleClone) mergeHints(ctx context.Context) []string {
 	if shallow, err := o.line(ctx, "rev-parse", "--is-shallow-repository"); err == nil && shallow == "true" {
 		return []string{"this clone is shallow: git fetch --unshallow " + word(o.remote.name)}
 	}
@@ -247,7 +247,7 @@ func parseMergeTree(out []byte) (tree string, conflicts []string, err error) {
 
 // commitSteps answers a step for each commit between the tip and REV that changes the
 // protected paths, where these commits form a line; none where they do not.
-func (o *oracle) commitSteps(ctx context.Context, p plan) ([]step, error) {
+func (o *oracleClone) commitSteps(ctx context.Context, p plan) ([]step, error) {
 	straight, err := o.straight(ctx, p.Tip, p.Rev)
 	if err != nil || !straight {
 		return nil, err
@@ -265,7 +265,7 @@ func (o *oracle) commitSteps(ctx context.Context, p plan) ([]step, error) {
 
 // touching are the last commits that REV has, the tip has not, and that change
 // protected paths, oldest first.
-func (o *oracle) touching(ctx context.Context, p plan, most int) ([]string, error) {
+func (o *oracleClone) touching(ctx context.Context, p plan, most int) ([]string, error) {
 	args := []string{"rev-list", "--topo-order", "--full-history", fmt.Sprintf("--max-count=%d", most), p.Rev}
 	if p.Tip != "" {
 		args = append(args, "^"+p.Tip)
@@ -279,7 +279,7 @@ func (o *oracle) touching(ctx context.Context, p plan, most int) ([]string, erro
 	return commits, nil
 }
 
-func (o *oracle) chain(ctx context.Context, p plan, commits []string) ([]step, error) {
+func (o *oracleClone) chain(ctx context.Context, p plan, commits []string) ([]step, error) {
 	var steps []step
 	tree, digest := p.trees[0], p.Before
 	add := func(nextTree, next, commit string) {
@@ -313,7 +313,7 @@ func once(steps []step) []step {
 
 // straight tells whether the commits that rev has and tip has not are a line:
 // one parent each, and each the parent of the next.
-func (o *oracle) straight(ctx context.Context, tip, rev string) (bool, error) {
+func (o *oracleClone) straight(ctx context.Context, tip, rev string) (bool, error) {
 	out, err := o.out(ctx, "rev-list", "--topo-order", "--parents", tip+".."+rev)
 	if err != nil {
 		return false, undecided("list the commits of "+short(rev), err)
@@ -331,7 +331,7 @@ func (o *oracle) straight(ctx context.Context, tip, rev string) (bool, error) {
 
 // borrow looks for a protected ref that already stands in the state that the
 // new ref begins with.
-func (o *oracle) borrow(ctx context.Context, p *plan) error {
+func (o *oracleClone) borrow(ctx context.Context, p *plan) error {
 	for _, ref := range o.gate.present(o.remote) {
 		_, digest, err := o.tipState(ctx, o.remote.refs[ref])
 		if err != nil {

@@ -36,7 +36,7 @@ func (c *clone) variable(name string) string {
 
 // state is the state of the protected paths of a commit or tree, by the code
 // that the server uses.
-func (o *oracle) state(ctx context.Context, tree string) (string, error) {
+func (o *oracleClone) state(ctx context.Context, tree string) (string, error) {
 	if err := o.complete(ctx, tree); err != nil {
 		return "", err
 	}
@@ -59,7 +59,7 @@ func (o *oracle) state(ctx context.Context, tree string) (string, error) {
 
 // complete fetches the protected files that a partial clone lacks: git as the
 // server runs it asks no remote.
-func (o *oracle) complete(ctx context.Context, tree string) error {
+func (o *oracleClone) complete(ctx context.Context, tree string) error {
 	promisor, err := o.promisor(ctx)
 	if err != nil || promisor == "" {
 		return err

@@ -59,7 +59,7 @@ type approved struct {
 	Expires   time.Time `json:"expires"`
 }
 
-func (o *oracle) status(ctx context.Context, rev, commit string) (*status, error) {
+func (o *oracleClone) status(ctx context.Context, rev, commit string) (*status, error) {
 	s := &status{
 		Schema: statusSchema, Remote: o.remote.name, Repo: o.gate.Repo,
 		ProtectedPaths: o.gate.protected.Sorted(), ForbiddenPaths: o.gate.forbidden.Sorted(),
@@ -80,7 +80,7 @@ func (o *oracle) status(ctx context.Context, rev, commit string) (*status, error
 	return s, nil
 }
 
-func (o *oracle) updateStatus(ctx context.Context, ref, commit string) (updateStatus, error) {
+func (o *oracleClone) updateStatus(ctx context.Context, ref, commit string) (updateStatus, error) {
 	u := updateStatus{Ref: ref, Tip: o.remote.refs[ref], Conflict: []string{}, Files: []change{}, Steps: []stepStatus{}, Stale: []approved{}, Hopeless: []string{}}
 	p, err := o.plan(ctx, ref, commit, planning{})
 	var clash *conflict

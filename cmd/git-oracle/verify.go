@@ -51,7 +51,7 @@ and listed. Sealed checks are not run.`,
 }
 
 // verify rehearses one push and says what came of it.
-func (o *oracle) verify(ctx context.Context, rev, name string, w io.Writer) error {
+func (o *oracleClone) verify(ctx context.Context, rev, name string, w io.Writer) error {
 	commit, err := o.revision(ctx, o.remote, rev)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (o *oracle) verify(ctx context.Context, rev, name string, w io.Writer) erro
 }
 
 // target is the full name of the ref of --for.
-func (o *oracle) target(name string) (string, error) {
+func (o *oracleClone) target(name string) (string, error) {
 	if name == "" {
 		return o.gate.refs.Entries()[0], nil
 	}
@@ -95,7 +95,7 @@ func (o *oracle) target(name string) (string, error) {
 	return name, nil
 }
 
-func (o *oracle) conclude(ctx context.Context, w io.Writer, update push.Update, result gate.Result) error {
+func (o *oracleClone) conclude(ctx context.Context, w io.Writer, update push.Update, result gate.Result) error {
 	if update.Old != o.zero {
 		forward, err := o.ancestor(ctx, update.Old, update.New)
 		if err == nil && !forward {
@@ -119,7 +119,7 @@ func (o *oracle) conclude(ctx context.Context, w io.Writer, update push.Update, 
 
 // rehearse lets the gate judge the update in a scratch repository that has the
 // clone's objects and the remote's refs: the same code, on what is known here.
-func (o *oracle) rehearse(ctx context.Context, update push.Update) (gate.Outcome, error) {
+func (o *oracleClone) rehearse(ctx context.Context, update push.Update) (gate.Outcome, error) {
 	dir, err := os.MkdirTemp("", "git-oracle-")
 	if err != nil {
 		return gate.Outcome{}, undecided("make a scratch repository", err)
@@ -157,7 +157,7 @@ func (o *oracle) rehearse(ctx context.Context, update push.Update) (gate.Outcome
 
 // scratch makes a bare repository that borrows the clone's objects and has the
 // protected refs, the approvals and the ref itself as the remote has them.
-func (o *oracle) scratch(ctx context.Context, dir string, update push.Update) error {
+func (o *oracleClone) scratch(ctx context.Context, dir string, update push.Update) error {
 	format := "sha1"
 	if len(o.zero) == 64 {
 		format = "sha256"
@@ -199,7 +199,7 @@ func (c *clone) gitPath(ctx context.Context, name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-func (o *oracle) copyShallow(ctx context.Context, dir string) error {
+func (o *oracleClone) copyShallow(ctx context.Context, dir string) error {
 	path, err := o.gitPath(ctx, "shallow")
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (o *oracle) copyShallow(ctx context.Context, dir string) error {
 
 // completeRange fetches what a partial clone lacks of the commits that would be
 // judged.
-func (o *oracle) completeRange(ctx context.Context, update push.Update) error {
+func (o *oracleClone) completeRange(ctx context.Context, update push.Update) error {
 	promisor, err := o.promisor(ctx)
 	if err != nil || promisor == "" {
 		return err
@@ -238,7 +238,7 @@ func (o *oracle) completeRange(ctx context.Context, update push.Update) error {
 
 // rules are the published ones. Who the maintainers are is not published: every
 // key that signed an approval in sight stands for one.
-func (o *oracle) rules(ctx context.Context, dir string, update push.Update) (gate.Rules, error) {
+func (o *oracleClone) rules(ctx context.Context, dir string, update push.Update) (gate.Rules, error) {
 	signers, err := o.assumedSigners(ctx, dir, update)
 	return gate.Rules{
 		ID: o.gate.Repo, Refs: o.gate.refs, Signers: signers, Threshold: 1,
@@ -248,7 +248,7 @@ func (o *oracle) rules(ctx context.Context, dir string, update push.Update) (gat
 	}, err
 }
 
-func (o *oracle) assumedSigners(ctx context.Context, dir string, update push.Update) (approval.Signers, error) {
+func (o *oracleClone) assumedSigners(ctx context.Context, dir string, update push.Update) (approval.Signers, error) {
 	keys, err := o.keysInSight(ctx, update)
 	if err != nil {
 		return approval.Signers{}, err
@@ -275,7 +275,7 @@ func (o *oracle) assumedSigners(ctx context.Context, dir string, update push.Upd
 
 // keysInSight are the keys of the published approvals and of those in the
 // messages of the commits that would be pushed, as lines of a signers file.
-func (o *oracle) keysInSight(ctx context.Context, update push.Update) ([]string, error) {
+func (o *oracleClone) keysInSight(ctx context.Context, update push.Update) ([]string, error) {
 	tokens := slices.Clone(o.published)
 	args := []string{"rev-list", "--max-count=10000", update.New}
 	if update.Old != o.zero {
@@ -316,7 +316,7 @@ func (o *oracle) keysInSight(ctx context.Context, update push.Update) ([]string,
 }
 
 // records say that every protected ref stands at its good tip.
-func (o *oracle) records(dir string) (*state.Store, error) {
+func (o *oracleClone) records(dir string) (*state.Store, error) {
 	store, err := state.Open(dir, longAgo)
 	if err != nil {
 		return nil, err

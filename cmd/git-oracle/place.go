@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sealgate/sealgate/internal/oracle"
+)
+
+// place is the directory that oracles/ stands in: the top of the working tree,
+// or the one that --root names.
+type place struct {
+	dir  string
+	root *os.Root
+}
+
+// openPlace needs no git where a directory is named: hidden invariants stand in
+// a sealed tree, which is no repository.
+func (a *app) openPlace(ctx context.Context, named string) (*place, error) {
+	dir := named
+	if dir == "" {
+		c, err := openClone(ctx, os.Environ(), a.stdin, a.stderr)
+		if err != nil {
+			return nil, err
+		}
+		if dir, err = c.top(ctx); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, undecided("find the directory", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, refused(fmt.Sprintf("open the directory %s: %v", quoted(dir), err))
+	}
+	return &place{dir: dir, root: root}, nil
+}
+
+// top is the top of the working tree.
+func (c *clone) top(ctx context.Context) (string, error) {
+	dir, err := c.line(ctx, "rev-parse", "--show-toplevel")
+	if err != nil || dir == "" {
+		return "", refused("there is no working tree here", "run it in a clone with its files checked out, or name the directory that oracles/ is in: --root DIR")
+	}
+	return filepath.FromSlash(dir), nil
+}
+
+func (p *place) close() { p.root.Close() }
+
+// inside is the path below the place of a file that the user named: as seen from
+// where the command runs, or, where nothing is there, from the place itself.
+func (p *place) inside(name string) string {
+	slashed := path.Clean(filepath.ToSlash(name))
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return slashed
+	}
+	if _, err := os.Lstat(abs); err != nil && !filepath.IsAbs(name) {
+		return slashed
+	}
+	if at, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		abs = filepath.Join(at, filepath.Base(abs))
+	}
+	dir := p.dir
+	if at, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = at
+	}
+	rel, err := filepath.Rel(dir, abs)
+	if err != nil {
+		return slashed
+	}
+	return filepath.ToSlash(rel)
+}
+
+// draft is the place's oracle files with some of them as they are to become.
+type draft struct {
+	base  oracle.Tree
+	files map[string][]byte
+	names []string // in the order they are written
+}
+
+func (p *place) draft() (*draft, error) {
+	tree, err := oracle.DirTree(p.dir)
+	if err != nil {
+		return nil, undecided("list the oracle files", err)
+	}
+	return &draft{base: tree, files: map[string][]byte{}}, nil
+}
+
+func (d *draft) put(name string, data []byte) {
+	if _, known := d.files[name]; !known {
+		d.names = append(d.names, name)
+	}
+	d.files[name] = data
+}
+
+// entry is a file as it is in the place; false where it is none there.
+func (d *draft) entry(name string) (oracle.Entry, bool) {
+	i := slices.IndexFunc(d.base.Entries, func(e oracle.Entry) bool { return e.Path == name })
+	if i < 0 {
+		return oracle.Entry{}, false
+	}
+	return d.base.Entries[i], true
+}
+
+// read is the content of an ordinary file of the place.
+func (d *draft) read(ctx context.Context, name string, most int64) ([]byte, error) {
+	e, ok := d.entry(name)
+	if !ok {
+		return nil, fmt.Errorf("read %s: %w", quoted(name), fs.ErrNotExist)
+	}
+	if e.Mode != 0o100644 && e.Mode != 0o100755 {
+		return nil, fmt.Errorf("read %s: it is no ordinary file", quoted(name))
+	}
+	return d.base.Read(ctx, e, most)
+}
+
+// tree is the draft as the reader of oracle files sees it.
+func (d *draft) tree() oracle.Tree {
+	entries := slices.DeleteFunc(slices.Clone(d.base.Entries), func(e oracle.Entry) bool { return d.files[e.Path] != nil })
+	for name, data := range d.files {
+		entries = append(entries, oracle.Entry{Path: name, Mode: 0o100644, Size: int64(len(data))})
+	}
+	slices.SortFunc(entries, func(a, b oracle.Entry) int { return strings.Compare(a.Path, b.Path) })
+	return oracle.Tree{Entries: entries, Read: func(ctx context.Context, e oracle.Entry, most int64) ([]byte, error) {
+		data, ours := d.files[e.Path]
+		switch {
+		case !ours:
+			return d.base.Read(ctx, e, most)
+		case int64(len(data)) > most:
+			return nil, fmt.Errorf("%s has %d bytes, and %d are read", quoted(e.Path), len(data), most)
+		}
+		return data, nil
+	}}
+}
+
+func (d *draft) load(ctx context.Context) (oracle.Set, error) {
+	set, err := oracle.Load(ctx, d.tree())
+	if err != nil {
+		return oracle.Set{}, undecided("read the oracle files", err)
+	}
+	return set, nil
+}
+
+// write puts the draft's files into the place: all of them are written aside
+// before the first one takes its name.
+func (p *place) write(d *draft) error {
+	var staged []stagedFile
+	defer func() {
+		for _, s := range staged {
+			s.close()
+		}
+	}()
+	for _, name := range d.names {
+		s, err := p.stage(name, d.files[name])
+		if err != nil {
+			return undecided("write "+quoted(name), err)
+		}
+		staged = append(staged, s)
+	}
+	for _, s := range staged {
+		if err := s.dir.Rename(s.temp, s.base); err != nil {
+			return undecided("write "+quoted(s.base), err)
+		}
+	}
+	return nil
+}
+
+// stagedFile is a file written beside its name.
+type stagedFile struct {
+	dir        *os.Root
+	temp, base string
+}
+
+func (s stagedFile) close() {
+	_ = s.dir.Remove(s.temp) // gone where it took its name
+	s.dir.Close()
+}
+
+func (p *place) stage(name string, data []byte) (stagedFile, error) {
+	dir, err := p.directory(path.Dir(name))
+	if err != nil {
+		return stagedFile{}, err
+	}
+	s := stagedFile{dir: dir, temp: ".git-oracle-" + rand.Text(), base: path.Base(name)}
+	if err := s.fill(data); err != nil {
+		s.close()
+		return stagedFile{}, err
+	}
+	return s, nil
+}
+
+func (s stagedFile) fill(data []byte) error {
+	old, err := s.dir.Lstat(s.base)
+	if err == nil && !old.Mode().IsRegular() {
+		return errors.New("it is no ordinary file, and links are not followed")
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := s.dir.OpenFile(s.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if old != nil {
+		if err := f.Chmod(old.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// directory opens, and where it is missing makes, a directory below the place,
+// never through a link.
+func (p *place) directory(name string) (*os.Root, error) {
+	at, err := p.root.OpenRoot(".")
+	if err != nil {
+		return nil, err
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		next, err := enter(at, part)
+		at.Close()
+		if err != nil {
+			return nil, fmt.Errorf("open directory %s: %w", quoted(name), err)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+func enter(at *os.Root, part string) (*os.Root, error) {
+	if err := at.Mkdir(part, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	seen, err := at.Lstat(part)
+	if err != nil {
+		return nil, err
+	}
+	if !seen.IsDir() {
+		return nil, errors.New("it is no directory, and links are not followed")
+	}
+	next, err := at.OpenRoot(part)
+	if err != nil {
+		return nil, err
+	}
+	if opened, err := next.Stat("."); err != nil || !os.SameFile(seen, opened) {
+		next.Close()
+		return nil, errors.New("it was replaced meanwhile")
+	}
+	return next, nil
+}
