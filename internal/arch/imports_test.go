@@ -33,6 +33,7 @@ const (
 	xsys     = "golang.org/x/sys"
 	landlock = "github.com/landlock-lsm/go-landlock"
 	cobra    = "github.com/spf13/cobra"
+	gotoml   = "github.com/pelletier/go-toml/v2"
 	xtext    = "golang.org/x/text"
 )
 
@@ -48,15 +49,17 @@ var rules = map[string]rule{
 	"internal/state":                   {ours: []string{"policy", "internal/gitrepo"}, others: []string{gogit + "/plumbing"}},
 	"internal/approval":                {ours: []string{"policy"}, others: []string{xssh, xtext}},
 	"internal/trailer":                 {},
+	"internal/oracle":                  {ours: []string{"internal/finding"}, others: []string{gotoml}},
 	"internal/replay":                  {},
+	"internal/report":                  {},
 	"internal/wire":                    {ours: []string{"internal/replay"}, others: []string{gliders, xssh}},
-	"internal/gate":                    {ours: []string{"policy", "internal/push", "internal/finding", "internal/gitrepo", "internal/state", "internal/approval", "internal/trailer", "internal/replay", "internal/wire"}, others: []string{zerolog}},
+	"internal/gate":                    {ours: []string{"policy", "internal/push", "internal/finding", "internal/gitrepo", "internal/state", "internal/approval", "internal/trailer", "internal/replay", "internal/report", "internal/wire"}, others: []string{zerolog}},
 	"internal/sealed":                  {},
 	"internal/sandbox":                 {ours: []string{"internal/proc"}, others: []string{xsys, landlock}},
 	"internal/candidate":               {ours: []string{"internal/sandbox"}},
 	"internal/candidate/candidatetest": {ours: []string{"internal/candidate", "internal/sandbox"}},
 	"internal/judge":                   {ours: []string{"internal/sealed", "internal/candidate", "internal/sandbox"}},
-	"internal/runner":                  {ours: []string{"internal/replay", "internal/gitrepo", "internal/sealed", "internal/judge", "internal/candidate", "internal/sandbox", "policy", "internal/packet", "internal/packetstore", "internal/wire", "internal/proc", "internal/gitrepo/storage"}, others: []string{zerolog}},
+	"internal/runner":                  {ours: []string{"internal/replay", "internal/report", "internal/gitrepo", "internal/sealed", "internal/judge", "internal/candidate", "internal/sandbox", "policy", "internal/packet", "internal/packetstore", "internal/wire", "internal/proc", "internal/gitrepo/storage"}, others: []string{zerolog}},
 	"internal/packet":                  {ours: []string{"policy"}},
 	"internal/packetstore":             {ours: []string{"internal/packet"}},
 	"internal/message":                 {ours: []string{"internal/finding", "internal/replay", "policy"}},
