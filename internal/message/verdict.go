@@ -18,12 +18,32 @@ var rowHints = map[string]string{
 	"property-not-run":     keepAndAsk,
 	"freeze-unpaid":        "a maintainer renews or removes the freeze, then push again",
 	"oracles-unapproved":   "a maintainer runs:  git oracle approve REV",
-	"invariant-failed":     "the invariants are in oracles/: run them against your change",
-	"invariant-not-run":    "the invariants are in oracles/: run them against your change",
-	"environment-coupling": "look for time zone, locale, paths, hash order or leftover files",
-	"report-disagrees":     "look for time zone, locale, paths, hash order or leftover files",
+	"invariant-failed":     runThem,
+	"invariant-not-run":    runThem,
+	"environment-coupling": lookFor,
+	"report-disagrees":     "make a report of what you push:  git oracle run --push",
 	"public-red":           "mend the tests that failed, then push again",
-	"nothing-ran":          "the sealed tree needs a property with a fixture",
+	"nothing-ran":          needsOne,
+}
+
+const (
+	runThem  = "the invariants are in oracles/; run them yourself:  git oracle run"
+	lookFor  = "look for time zone, locale, paths, hash order or leftover files"
+	needsOne = "it needs an invariant in oracles/, or a sealed property with a fixture"
+)
+
+// textLane rows carry ready text (replay.Row.Shown).
+func textLane(r replay.Row) bool { return r.Lane == "invariants" || r.Lane == "environment" }
+
+// maxNamed is how many ids stand in a first sentence.
+const maxNamed = 3
+
+// sealedID marks an id that only the disclosure "ids" shows.
+const sealedID = "sealed:"
+
+// open rows are about what everybody can read.
+func open(r replay.Row) bool {
+	return r.Shown != "" || slices.ContainsFunc(r.IDs, func(id string) bool { return !strings.HasPrefix(id, sealedID) })
 }
 
 // verdictBlock is false where the pusher is told nothing.
@@ -87,8 +107,11 @@ func targetOf(ref string) string {
 
 // refusalOf says first what the pusher can mend by himself.
 func refusalOf(rows []replay.Row) string {
-	if slices.ContainsFunc(rows, func(r replay.Row) bool { return r.Shown != "" }) {
+	if slices.ContainsFunc(rows, func(r replay.Row) bool { return r.Shown != "" && !textLane(r) }) {
 		return "your code did not load in the replay environment"
+	}
+	if len(rows) > 0 && textLane(rows[0]) {
+		return withIDs(sentenceOf(rows, "refused"), rows[0].IDs, maxNamed)
 	}
 	return sentenceOf(rows, "refused")
 }
@@ -100,16 +123,17 @@ func sentenceOf(rows []replay.Row, other string) string {
 	return printable(rows[0].Says)
 }
 
-// rowLines lists the rows where there is more to say than the first one's words.
+// rowLines lists the rows where there is more to say than the first sentence.
 func rowLines(rows []replay.Row) []string {
 	var out []string
 	for _, row := range rows {
-		if len(rows) > 1 || len(row.IDs) > 0 {
+		said := len(row.IDs) == 0 || textLane(row) && len(row.IDs) <= maxNamed
+		if len(rows) > 1 || !said {
 			out = append(out, rowLine(row))
 		}
 	}
 	for _, row := range rows {
-		out = append(out, shownLines(row.Shown)...)
+		out = append(out, shownLines(row)...)
 	}
 	return out
 }
@@ -119,47 +143,54 @@ func rowLine(row replay.Row) string {
 	if row.Lane != "" {
 		line = Quote(row.Lane) + ": " + line
 	}
-	ids := make([]string, len(row.IDs))
-	for i, id := range row.IDs {
-		ids[i] = Quote(id)
-	}
+	return withIDs(line, row.IDs, maxItems)
+}
+
+func withIDs(line string, ids []string, most int) string {
 	if len(ids) == 0 {
 		return line
 	}
-	return line + ": " + strings.Join(capped(ids, maxItems), ", ")
+	quoted := make([]string, len(ids))
+	for i, id := range ids {
+		quoted[i] = Quote(id)
+	}
+	return line + ": " + strings.Join(capped(quoted, most), ", ")
 }
 
-// shownLines is output of the pushed code, each line marked as such.
-func shownLines(text string) []string {
-	if strings.TrimSpace(text) == "" {
+// shownLines is what may be shown beside a row; output of the pushed code is
+// marked as such, line by line.
+func shownLines(row replay.Row) []string {
+	if strings.TrimSpace(row.Shown) == "" {
 		return nil
 	}
+	mark := "| "
+	if textLane(row) {
+		mark = ""
+	}
 	var out []string
-	for line := range strings.SplitSeq(strings.TrimRight(text, "\r\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(row.Shown, "\r\n"), "\n") {
 		if len(out) > maxShown {
 			break
 		}
-		out = append(out, "| "+printable(strings.TrimRight(line, "\r")))
+		out = append(out, shownLine(mark, strings.TrimRight(line, "\r")))
 	}
 	if len(out) > maxShown {
-		out[maxShown] = "| and more"
+		out[maxShown] = mark + "and more"
 	}
 	return out
 }
 
+func shownLine(mark, line string) string {
+	if rest, ok := strings.CutPrefix(line, "| "); ok && mark == "" {
+		return "| " + printable(rest)
+	}
+	return mark + printable(line)
+}
+
 func hintsOf(rows []replay.Row) []string {
 	var out []string
-	seen := map[string]bool{}
 	for _, row := range rows {
-		hint, ok := rowHints[row.ID]
-		switch {
-		case row.Shown != "":
-			hint = "mend what the output shows; no check had begun when it was printed"
-		case !ok:
-			hint = keepAndAsk
-		}
-		if !seen[hint] {
-			seen[hint] = true
+		if hint := hintOf(row); !slices.Contains(out, hint) {
 			out = append(out, hint)
 		}
 	}
@@ -167,6 +198,22 @@ func hintsOf(rows []replay.Row) []string {
 		out = append(out, keepAndAsk)
 	}
 	return out
+}
+
+func hintOf(row replay.Row) string {
+	hint, known := rowHints[row.ID]
+	switch {
+	case !known:
+		return keepAndAsk
+	case row.Shown != "" && !textLane(row):
+		return "mend what the output shows; no check had begun when it was printed"
+	case hint == runThem && !open(row):
+		return keepAndAsk
+	case row.ID == "report-disagrees" && len(row.IDs) > 0:
+		return lookFor
+	default:
+		return hint
+	}
 }
 
 func causeWords(v RefVerdict) (sentence string, hints []string) {
@@ -185,7 +232,7 @@ func causeWords(v RefVerdict) (sentence string, hints []string) {
 	case replay.Broken:
 		return "the replay failed for a reason of its own, not of your change", again
 	case replay.NothingRan:
-		return "no sealed check ran", []string{"the sealed tree needs a property with a fixture"}
+		return "no check ran", []string{needsOne}
 	case replay.SealInvalid:
 		return "the sealed tree has faults", []string{"a maintainer runs:  hookd seal verify"}
 	case replay.TreeRefused:
