@@ -8,7 +8,7 @@ import "slices"
 // maintainer approves.
 const (
 	// Protected paths and their approvals.
-	ProtectedChangeUnapproved Code = "protected-change-unapproved" // Path or Items: files, meanings; topic, rev
+	ProtectedChangeUnapproved Code = "protected-change-unapproved" // Path; Items: meanings, files; files (how many); topic, rev
 	HistoryUnapproved         Code = "history-unapproved"          // Items: commits to drop; topic
 	ThresholdShort            Code = "threshold-short"             // have, need, rev
 	ApprovalStale             Code = "approval-stale"              // approval, rev
@@ -29,8 +29,14 @@ const (
 	ApprovalAuthor            Code = "approval-author"             // approval, person
 	ReasonDiffers             Code = "reason-differs"              // shown, signed
 	SpecMoved                 Code = "spec-moved"                  // oracles and harness in one push
-	OracleChangePending       Code = "oracle-change-pending"       // Path or Items; topic, rev
+	OracleChangePending       Code = "oracle-change-pending"       // Path; Items; files; topic, rev
 	OracleChangeApproved      Code = "oracle-change-approved"      // approval, person, reason
+
+	// Oracle files.
+	OracleFault       Code = "oracle-fault"        // Path, Line; id, what (a clause), fault (its stable word)
+	OracleIDDropped   Code = "oracle-id-dropped"   // Items: ids; topic, rev
+	OracleIDUncovered Code = "oracle-id-uncovered" // Items: ids; harness
+	ChangelogMissing  Code = "changelog-missing"   // Items: meanings; patterns
 
 	// Trees and objects.
 	ForbiddenPath   Code = "forbidden-path"    // Path, Commit or Items
@@ -59,7 +65,7 @@ const (
 	ConfigFault        Code = "config-fault" // Items: faults
 	RepositoryMismatch Code = "repository-mismatch"
 	PushMalformed      Code = "push-malformed" // detail
-	LimitExceeded      Code = "limit-exceeded" // what, limit
+	LimitExceeded      Code = "limit-exceeded" // what, limit; less (what to do)
 	RecordFailed       Code = "record-failed"  // detail
 	InternalError      Code = "internal-error" // detail
 
@@ -78,7 +84,7 @@ var codes = []Code{
 	ApprovalExpired, ApprovalNotYetValid, ApprovalBeforeRecord, ApprovalWithdrawn, ApprovalWrongRef,
 	ApprovalWrongPaths, ApprovalWrongRepo, ApprovalMalformed, ApprovalBadSignature, ApprovalUnknownSigner,
 	ApprovalRevokedKey, ApprovalKeyNotValid, ApprovalAuthor, ReasonDiffers, SpecMoved, OracleChangePending,
-	OracleChangeApproved, ForbiddenPath, AliasPath, MalformedTree, MalformedCommit, BranchNotCommit, ObjectFormat,
+	OracleChangeApproved, OracleFault, OracleIDDropped, OracleIDUncovered, ChangelogMissing, ForbiddenPath, AliasPath, MalformedTree, MalformedCommit, BranchNotCommit, ObjectFormat,
 	ShallowPush, RefRefused, ProtectedRefDeleted, ReplaceRef, OracleRefRefused, OracleRefJunk, OracleRefExists,
 	OracleRefKept, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, ConfigFault,
 	RepositoryMismatch, PushMalformed, LimitExceeded, RecordFailed, InternalError, TopicBackground,

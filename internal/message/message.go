@@ -8,6 +8,7 @@ package message
 
 import (
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -26,6 +27,9 @@ type Report struct {
 	// the first block of lines only; GitLab shows one marked line only.
 	Web    bool
 	GitLab bool
+	// Local is a check on somebody's own machine: everything is shown, and nobody
+	// need be asked about it.
+	Local bool
 }
 
 // RefVerdict is the verdict on one ref.
@@ -101,7 +105,7 @@ func Render(w io.Writer, r Report) error {
 func (r Report) blocks() []block {
 	var out []block
 	for _, f := range r.Findings {
-		out = append(out, findingBlock(f))
+		out = append(out, findingBlock(f, r.rows()))
 	}
 	for _, v := range r.Verdicts {
 		if b, ok := verdictBlock(v); ok {
@@ -111,12 +115,20 @@ func (r Report) blocks() []block {
 	return out
 }
 
+// rows is how many rows of one finding are shown.
+func (r Report) rows() int {
+	if r.Local {
+		return math.MaxInt
+	}
+	return maxItems
+}
+
 // lines are one unbroken block of lines, the gravest first: Gitea's page stops at
 // the first gap.
 func lines(blocks []block, r Report) []string {
 	var out []string
 	for i, b := range blocks {
-		if i == maxBlocks {
+		if i == maxBlocks && !r.Local {
 			out = append(out, restLine(blocks[i:]))
 			break
 		}
@@ -124,11 +136,14 @@ func lines(blocks []block, r Report) []string {
 		for _, row := range b.rows {
 			out = append(out, "  "+row)
 		}
+		if r.alike(blocks, i) {
+			continue // the same next steps follow the next block
+		}
 		for _, hint := range b.hints {
 			out = append(out, "hint: "+hint)
 		}
 	}
-	if blocks[0].kind != kindError {
+	if blocks[0].kind != kindError || r.Local {
 		return out
 	}
 	if refs(blocks) > 1 {
@@ -145,6 +160,16 @@ func (b block) headline() string {
 		return Quote(b.ref) + " " + b.sentence
 	}
 	return Quote(b.ref) + ": " + b.sentence
+}
+
+// alike says that the block after i is shown and has the same next steps.
+func (r Report) alike(blocks []block, i int) bool {
+	next := i + 1
+	if next == len(blocks) || next == maxBlocks && !r.Local {
+		return false
+	}
+	a, b := blocks[i], blocks[next]
+	return a.kind == b.kind && a.ref == b.ref && slices.Equal(a.hints, b.hints)
 }
 
 // capped keeps the first n rows and counts the rest.

@@ -54,6 +54,10 @@ var samples = map[finding.Code]finding.Finding{
 	finding.SpecMoved:                 {Severity: finding.Warn},
 	finding.OracleChangePending:       {Severity: finding.Note, Ref: "refs/heads/oracle-change/fees", Items: []string{"oracles/fees.toml"}},
 	finding.OracleChangeApproved:      {Severity: finding.Note, Args: args{"approval": statement, "person": maintainer, "reason": "relax bound: spec 4.2 erratum"}},
+	finding.OracleFault:               {Path: "oracles/fees.toml", Line: 14, Args: args{"id": "fee_within_cap", "what": `unknown key "mni"`, "fault": "unknown-key"}},
+	finding.OracleIDDropped:           {Items: []string{"fee_rounds_down", "fee_within_cap"}, Args: args{"topic": "fees"}},
+	finding.OracleIDUncovered:         {Items: []string{"fee_within_cap"}, Args: args{"harness": "harness"}},
+	finding.ChangelogMissing:          {Items: []string{"fee_within_cap: max 500 -> 900 (widened)"}, Args: args{"patterns": "CHANGELOG*, changelog/**"}},
 	finding.ForbiddenPath:             {Path: "sealed/MANIFEST.json", Commit: commitID},
 	finding.AliasPath:                 {Path: "Oracles/fees.toml", Commit: commitID, Args: args{"target": "oracles/"}},
 	finding.MalformedTree:             {Commit: commitID, Args: args{"detail": "two entries named oracles"}},
@@ -320,6 +324,30 @@ func TestManyRefusalsStayOnOneScreen(t *testing.T) {
 	}
 	if !strings.Contains(got, "and 3992 more, 3992 refused") || !strings.Contains(got, "and 490 more") {
 		t.Errorf("does not count what it leaves out:\n%s", got)
+	}
+}
+
+func TestFaultsOfAFileShareTheirNextStep(t *testing.T) {
+	var r Report
+	for i, what := range []string{`unknown key "mni"`, "the row has no kind", `"max" is no number`} {
+		r.Findings = append(r.Findings, finding.Finding{Code: finding.OracleFault, Ref: mainRef, Path: "oracles/fees.toml", Line: 3 + i,
+			Args: args{"id": "fee_within_cap", "what": what, "fault": "row"}})
+	}
+	r.Findings = append(r.Findings, finding.Finding{Code: finding.OracleFault, Ref: mainRef, Path: "oracles/MANIFEST.sha256",
+		Args: args{"what": "lacks the id fee_within_cap", "fault": "manifest"}})
+	r.Contact = contact
+	golden(t, "faults-of-a-file", render(t, r))
+}
+
+// On somebody's own machine nothing is left out, and nobody need be asked.
+func TestALocalReportShowsEverything(t *testing.T) {
+	r := Report{Local: true, Contact: contact}
+	for range 20 {
+		r.Findings = append(r.Findings, finding.Finding{Code: finding.OracleIDUncovered, Items: strings.Split(strings.Repeat("an_id ", 30), " "), Args: args{"harness": "harness"}})
+	}
+	got := render(t, r)
+	if n := strings.Count(got, "an_id"); n != 20*30 || strings.Contains(got, "more") || strings.Contains(got, "ask ") {
+		t.Errorf("%d rows:\n%.2000s", n, got)
 	}
 }
 

@@ -66,6 +66,13 @@ func plural(n int, what string) string {
 	return count(n, what+"s")
 }
 
+func are(n int) string {
+	if n == 1 {
+		return " is"
+	}
+	return " are"
+}
+
 // shortID is an object id or a digest as people are shown it.
 func shortID(id string, n int) string {
 	id = strings.TrimPrefix(id, "sha256:")

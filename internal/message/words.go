@@ -121,6 +121,22 @@ var wordings = map[finding.Code]wording{
 		say:   "the oracle change is approved by {person}: {reason}",
 		quiet: true,
 	},
+	finding.OracleFault: {
+		say:   "{path}: {clause}",
+		hints: []string{"{mend}"},
+	},
+	finding.OracleIDDropped: {
+		say:   "{ids} gone, and no maintainer has approved it",
+		hints: []string{"put back what was dropped, or", propose, thenApprove},
+	},
+	finding.OracleIDUncovered: {
+		say:   "{ids} not mentioned in any file below {directory}",
+		hints: []string{"the harness names every id that it runs; put back what names it", "an id that should go is an oracle change of its own"},
+	},
+	finding.ChangelogMissing: {
+		say:   "this change loosens an oracle, and no changelog says so",
+		hints: []string{"add a line to the changelog ({patterns}) in the same push"},
+	},
 	finding.ForbiddenPath: {
 		say:   "{what} may not be in this repository",
 		hints: []string{"take it out of every commit of the push, then push again"},
@@ -212,7 +228,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.LimitExceeded: {
 		say:   notJudged + "{limited} over the limit of {limit}",
-		hints: []string{"push less at a time, in several pushes"},
+		hints: []string{"{less}"},
 	},
 	finding.RecordFailed: {
 		say:   notJudged + "the move could not be recorded: {detail}",
@@ -252,7 +268,8 @@ var wordings = map[finding.Code]wording{
 	},
 }
 
-func findingBlock(f finding.Finding) block {
+// findingBlock shows no more than most rows.
+func findingBlock(f finding.Finding, most int) block {
 	words, known := wordings[f.Code]
 	if !known {
 		return block{
@@ -264,7 +281,7 @@ func findingBlock(f finding.Finding) block {
 	facts := facts{f}
 	b := block{
 		kind: kindOf(f.Severity), ref: f.Ref, sentence: facts.fill(words.say),
-		rows: facts.rows(), decision: decisionID(f.Args["decision"]),
+		rows: capped(facts.rows(), most), decision: decisionID(f.Args["decision"]),
 	}
 	for _, hint := range words.hints {
 		b.hints = append(b.hints, facts.fill(hint))
@@ -332,6 +349,19 @@ func (f facts) fact(name string) string {
 		return f.topic()
 	case "rev":
 		return f.rev()
+	case "clause":
+		return f.clause()
+	case "mend":
+		return mending(f.Args["fault"])
+	case "directory":
+		return Quote(strings.TrimSuffix(f.Args["harness"], "/") + "/")
+	case "less":
+		if f.Args[name] == "" {
+			return "push less at a time, in several pushes"
+		}
+		return printable(f.Args[name])
+	case "ids":
+		return plural(len(f.Items), "invariant id") + are(len(f.Items))
 	case "commits":
 		return plural(len(f.Items), "commit")
 	case "have-states":
@@ -366,9 +396,36 @@ func (f facts) place() string {
 	return Quote(f.Path)
 }
 
+// clause is what is wrong in an oracle file, after the id that it is about.
+func (f facts) clause() string {
+	what := f.Args["what"]
+	if what == "" {
+		what = "a fault that has no words"
+	}
+	if id := f.Args["id"]; id != "" {
+		return Quote(id) + ": " + printable(what)
+	}
+	return printable(what)
+}
+
+// mending is the next step after a fault in an oracle file.
+func mending(fault string) string {
+	switch fault {
+	case "manifest":
+		return "write it anew:  git oracle manifest"
+	case "blob-hash":
+		return "restore the blob or, if its new bytes are meant:  git oracle rehash"
+	default:
+		return "see all of them before a push:  git oracle check"
+	}
+}
+
 // what changed: one path by name, several by number.
 func (f facts) what() string {
+	files, err := strconv.Atoi(f.Args["files"])
 	switch {
+	case err == nil && files > 1:
+		return plural(files, f.kind()+" file")
 	case f.Path != "":
 		return f.place()
 	case len(f.Items) == 1:
@@ -389,14 +446,14 @@ func (f facts) kind() string {
 
 // rows are the finding's list, unless the sentence says its only item already.
 func (f facts) rows() []string {
-	if f.Path == "" && len(f.Items) == 1 && strings.Contains(wordings[f.Code].say, "{what}") {
+	if f.Path == "" && f.Args["files"] == "" && len(f.Items) == 1 && strings.Contains(wordings[f.Code].say, "{what}") {
 		return nil
 	}
 	out := make([]string, len(f.Items))
 	for i, item := range f.Items {
 		out[i] = printable(item)
 	}
-	return capped(out, maxItems)
+	return out
 }
 
 // topic is a name for a proposal: the gate's, or one made of the file's name.
