@@ -56,8 +56,9 @@ var rules = map[string]rule{
 	"internal/gate":                    {ours: []string{"policy", "internal/push", "internal/finding", "internal/gitrepo", "internal/state", "internal/approval", "internal/trailer", "internal/replay", "internal/report", "internal/wire"}, others: []string{zerolog}},
 	"internal/sealed":                  {},
 	"internal/sandbox":                 {ours: []string{"internal/proc"}, others: []string{xsys, landlock}},
+	"internal/sandbox/plain":           {ours: []string{"internal/sandbox"}},
 	"internal/candidate":               {ours: []string{"internal/sandbox"}},
-	"internal/candidate/candidatetest": {ours: []string{"internal/candidate", "internal/sandbox"}},
+	"internal/candidate/candidatetest": {ours: []string{"internal/candidate", "internal/sandbox", "internal/sandbox/plain"}},
 	"internal/judge":                   {ours: []string{"internal/sealed", "internal/candidate", "internal/sandbox"}},
 	"internal/runner":                  {ours: []string{"internal/replay", "internal/report", "internal/gitrepo", "internal/sealed", "internal/judge", "internal/candidate", "internal/sandbox", "policy", "internal/packet", "internal/packetstore", "internal/wire", "internal/proc", "internal/gitrepo/storage"}, others: []string{zerolog}},
 	"internal/packet":                  {ours: []string{"policy"}},
@@ -79,6 +80,9 @@ var testOnly = []string{"github.com/rogpeppe/go-internal", xssh, xsys, yaml, gog
 // notInTheHook must not be reachable from cmd/prereceive: the hook can
 // neither link sealed code nor a daemon.
 var notInTheHook = []string{"internal/sealed", "internal/judge", "internal/candidate", "internal/sandbox", "internal/runner", "internal/packet", "internal/packetstore"}
+
+// notInHookd runs pushed code without a sandbox.
+var notInHookd = []string{"internal/sandbox/plain", "internal/candidate/candidatetest"}
 
 func TestPackagesImportOnlyWhatTheLayoutAllows(t *testing.T) {
 	root := moduleRoot(t)
@@ -119,6 +123,11 @@ func TestPackagesImportOnlyWhatTheLayoutAllows(t *testing.T) {
 	for _, bad := range notInTheHook {
 		if path := chain(imports, "cmd/prereceive", bad, map[string]bool{}); path != nil {
 			t.Errorf("the hook links %s: %s", bad, strings.Join(path, " -> "))
+		}
+	}
+	for _, bad := range notInHookd {
+		if path := chain(imports, "cmd/hookd", bad, map[string]bool{}); path != nil {
+			t.Errorf("hookd links %s: %s", bad, strings.Join(path, " -> "))
 		}
 	}
 }

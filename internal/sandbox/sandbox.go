@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package sandbox runs one untrusted command under a Spec: it separates the
 // command from hookd, from the host and from other commands, bounds what it
 // uses, and returns when nothing of it is left.
