@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/sealgate/sealgate/policy"
 )
 
@@ -41,9 +43,13 @@ type Repository struct {
 	Threshold                        int
 	// Protected are the protected paths; Forbidden is empty unless a seal is bound.
 	Protected, Forbidden policy.Patterns
-	Seal, Replay         bool
-	ProtectedModes       Modes
-	TopicModes           Modes
+	// Harness is the directory of the harness, empty for none; of the files that
+	// Changelog names one must be touched where an oracle is loosened.
+	Harness        string
+	Changelog      policy.Patterns
+	Seal, Replay   bool
+	ProtectedModes Modes
+	TopicModes     Modes
 }
 
 // NoBaseline is the baseline of a branch that was unborn.
@@ -137,7 +143,7 @@ func (v value) address() string {
 }
 
 func readRepository(v value, hookd bool) Repository {
-	f := v.mapping("path", "id", "contact", "protected", "maintainers", "revoked_keys", "agents", "threshold", "paths", "seal", "replay", "mode")
+	f := v.mapping("path", "id", "contact", "protected", "maintainers", "revoked_keys", "agents", "threshold", "paths", "harness", "changelog", "seal", "replay", "mode")
 	r := Repository{
 		Path:        f.need("path").absPath(),
 		ID:          f.need("id").uuid(),
@@ -146,6 +152,8 @@ func readRepository(v value, hookd bool) Repository {
 		RevokedKeys: f.need("revoked_keys").absPath(),
 		Agents:      f.need("agents").absPath(),
 		Threshold:   int(f.get("threshold").integer(1, 1, 20)),
+		Harness:     f.get("harness").directory("harness"),
+		Changelog:   f.patterns("changelog", []string{"CHANGELOG*", "changelog/**"}),
 		Seal:        f.get("seal").boolean(false),
 		Replay:      f.get("replay").boolean(hookd),
 	}
@@ -235,6 +243,29 @@ func (r *Repository) paths(v value) {
 	if r.Seal {
 		r.Forbidden = forbidden
 	}
+}
+
+// directory answers a path in a tree without its trailing slash; one that is
+// written as "" is none.
+func (v value) directory(absent string) string {
+	if v.present() && v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!str" && v.node.Value == "" {
+		return ""
+	}
+	if !v.present() {
+		return absent
+	}
+	text := v.str()
+	s := strings.TrimSuffix(text, "/")
+	switch {
+	case text == "":
+	case s == "" || s[0] == '/' || path.Clean(s) != s || s == "." || s == ".." || strings.HasPrefix(s, "../"):
+		v.fault("%q is no directory of a tree, as harness or tests/harness is", text)
+	case s == "oracles" || strings.HasPrefix(s, "oracles/"):
+		v.fault("%q holds the oracles; a harness that names them is another directory", text)
+	default:
+		return s
+	}
+	return ""
 }
 
 func (f fields) patterns(key string, absent []string) policy.Patterns {

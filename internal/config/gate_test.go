@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,32 @@ func TestGateDefaults(t *testing.T) {
 	}
 	if len(r.Baselines) != 2 || r.Baselines["refs/heads/next"] != NoBaseline {
 		t.Errorf("baselines: %v", r.Baselines)
+	}
+}
+
+func TestHarnessAndChangelog(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "harness [CHANGELOG* changelog/**]",
+		"    harness: tests/harness/\n": "tests/harness [CHANGELOG* changelog/**]",
+		"    harness: \"\"\n":           " [CHANGELOG* changelog/**]",
+		"    changelog: [NEWS.md]\n":    "harness [NEWS.md]",
+	} {
+		g, err := LoadGate(writeGate(t, gateSample+text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if r := g.Repositories[0]; fmt.Sprint(r.Harness, " ", r.Changelog.Sorted()) != want {
+			t.Errorf("%q: %q %q", text, r.Harness, r.Changelog.Sorted())
+		}
+	}
+	for _, text := range []string{
+		"    harness: /harness\n", "    harness: ../x\n", "    harness: a//b\n", "    harness: .\n", "    harness: [a]\n",
+		"    harness: null\n", "    harness: oracles\n", "    harness: oracles/tests/\n", "    harness: 3\n", "    harness: /\n", "    harness: \" \"\n", "    changelog: []\n", "    changelog: [/x]\n", "    changelog: NEWS.md\n", "    changelog: [\"*\"]\n",
+	} {
+		if _, err := LoadGate(writeGate(t, gateSample+text)); err == nil {
+			t.Errorf("%q is taken", text)
+		}
 	}
 }
 
