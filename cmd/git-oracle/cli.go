@@ -50,17 +50,51 @@ checked out, the only one, or origin; --remote names another.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage("%q is no verb of git oracle", args[0])
 			}
-			return usage("name a verb: status, approve, verify or version")
+			return usage("name a verb: %s", verbs(cmd))
 		},
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
-	root.AddCommand(a.statusVerb(), a.approveVerb(), a.verifyVerb(), a.versionVerb())
+	root.AddGroup(&cobra.Group{ID: forAll, Title: "Before you push:"}, &cobra.Group{ID: forOwners, Title: "For those who own the oracles:"})
+	addTo(root, forAll, a.statusVerb(), a.verifyVerb())
+	addTo(root, forOwners, a.approveVerb(), a.initVerb(), a.addVerb(), a.rehashVerb(), a.manifestVerb())
+	addTo(root, "", a.versionVerb())
 	return root
+}
+
+// The groups of the list of verbs.
+const (
+	forAll    = "all"
+	forOwners = "owners"
+)
+
+func addTo(root *cobra.Command, group string, verbs ...*cobra.Command) {
+	for _, verb := range verbs {
+		verb.GroupID = group
+		root.AddCommand(verb)
+	}
+}
+
+// verbs lists what there is.
+func verbs(root *cobra.Command) string {
+	var names []string
+	for _, verb := range root.Commands() {
+		if verb.Name() != "help" {
+			names = append(names, verb.Name())
+		}
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("%s takes no argument, and there is %q", cmd.Name(), args[0])
+	}
+	return nil
 }
 
 // atMostOne wants at most one REV.

@@ -25,7 +25,11 @@ type problem struct {
 	what  string
 	cause error
 	hints []string
+	said  bool // the reader has been told; only the code is left
 }
+
+// said is an exit code whose reason has been printed.
+func said(code exit) error { return &problem{code: code, what: "said", said: true} }
 
 func (p *problem) Error() string {
 	if p.cause == nil {
@@ -57,6 +61,9 @@ func report(w io.Writer, err error) exit {
 	var p *problem
 	if !errors.As(err, &p) {
 		p = &problem{code: exitUndecided}
+	}
+	if p.said {
+		return p.code
 	}
 	word := "error: "
 	if p.code == exitNothing {
