@@ -35,6 +35,8 @@ const (
 	Approval
 	// Withdrawal is refs/oracle/withdrawals/<sha256>.
 	Withdrawal
+	// Report is refs/oracle/reports/<tree id>: what a contributor found for a tree.
+	Report
 	// GateRef is refs/oracle/gate, written by the installer only: a push is refused.
 	GateRef
 	// OracleJunk is everything else below refs/oracle/: refused.
@@ -45,7 +47,7 @@ var classNames = [...]string{
 	Refused: "refused", Protected: "protected", Topic: "topic", Tag: "tag",
 	OracleChange: "oracle-change", Proposal: "proposal", ProposalChange: "proposal-oracle-change",
 	Server: "server", Other: "other", Replace: "replace", Approval: "approval",
-	Withdrawal: "withdrawal", GateRef: "gate", OracleJunk: "oracle-junk",
+	Withdrawal: "withdrawal", Report: "report", GateRef: "gate", OracleJunk: "oracle-junk",
 }
 
 func (c Class) String() string {
@@ -65,6 +67,7 @@ const (
 	oracleRoot     = "refs/oracle/"
 	approvalRoot   = "refs/oracle/approvals/"
 	withdrawalRoot = "refs/oracle/withdrawals/"
+	reportRoot     = "refs/oracle/reports/"
 	gateRef        = "refs/oracle/gate"
 )
 
@@ -253,6 +256,8 @@ func classifyOracle(ref string) Class {
 		return Approval
 	case strings.HasPrefix(ref, withdrawalRoot) && lowerHex(ref[len(withdrawalRoot):], 64):
 		return Withdrawal
+	case strings.HasPrefix(ref, reportRoot) && (lowerHex(ref[len(reportRoot):], 40) || lowerHex(ref[len(reportRoot):], 64)):
+		return Report
 	default:
 		return OracleJunk
 	}

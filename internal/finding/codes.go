@@ -55,6 +55,7 @@ const (
 	OracleRefJunk       Code = "oracle-ref-junk" // detail
 	OracleRefExists     Code = "oracle-ref-exists"
 	OracleRefKept       Code = "oracle-ref-kept" // expires
+	ReportJunk          Code = "report-junk"     // detail
 	GateRef             Code = "gate-ref"
 	RefMoved            Code = "ref-moved"        // actual, expected
 	RefMovedBehind      Code = "ref-moved-behind" // good, actual
@@ -86,7 +87,7 @@ var codes = []Code{
 	ApprovalRevokedKey, ApprovalKeyNotValid, ApprovalAuthor, ReasonDiffers, SpecMoved, OracleChangePending,
 	OracleChangeApproved, OracleFault, OracleIDDropped, OracleIDUncovered, ChangelogMissing, ForbiddenPath, AliasPath, MalformedTree, MalformedCommit, BranchNotCommit, ObjectFormat,
 	ShallowPush, RefRefused, ProtectedRefDeleted, ReplaceRef, OracleRefRefused, OracleRefJunk, OracleRefExists,
-	OracleRefKept, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, ConfigFault,
+	OracleRefKept, ReportJunk, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, ConfigFault,
 	RepositoryMismatch, PushMalformed, LimitExceeded, RecordFailed, InternalError, TopicBackground,
 	ApprovalRecorded, ApprovalDeleted, UnjudgedPassed, ModeWarn, ModeRecord, Accepted,
 }

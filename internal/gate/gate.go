@@ -134,6 +134,7 @@ type judgement struct {
 	offered  []approval.Token // pushed to refs/oracle/approvals in this push
 	existing []approval.Token // there already; see approvals.go
 	listed   bool
+	reported map[string]string // by tree: the blob that this push leaves as its report; empty is none
 	known    *accounts
 
 	verdictOf map[string]verified // by token
@@ -149,7 +150,7 @@ func (g *Gate) judgement() *judgement {
 		now = g.Now
 	}
 	return &judgement{
-		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{},
+		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, reported: map[string]string{},
 		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden),
 	}
 }

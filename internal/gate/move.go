@@ -54,7 +54,7 @@ func (m *move) change() bool {
 // oracle says that the ref belongs to Sealgate.
 func (m *move) oracle() bool {
 	switch m.class {
-	case policy.Approval, policy.Withdrawal, policy.GateRef, policy.OracleJunk:
+	case policy.Approval, policy.Withdrawal, policy.Report, policy.GateRef, policy.OracleJunk:
 		return true
 	default:
 		return false
@@ -85,7 +85,7 @@ func (m *move) gated() bool {
 // the one the client saw.
 func (m *move) stored() bool {
 	switch m.class {
-	case policy.Protected, policy.Topic, policy.Tag, policy.OracleChange, policy.Other, policy.Approval:
+	case policy.Protected, policy.Topic, policy.Tag, policy.OracleChange, policy.Other, policy.Approval, policy.Report:
 		return true
 	default:
 		return false
@@ -162,7 +162,7 @@ func (j *judgement) classify(ctx context.Context, m *move) error {
 	case policy.OracleJunk, policy.Withdrawal:
 		j.insist(m, finding.Finding{Code: finding.OracleRefRefused})
 	case policy.Protected, policy.Topic, policy.Tag, policy.OracleChange, policy.Proposal, policy.ProposalChange,
-		policy.Server, policy.Other, policy.Approval:
+		policy.Server, policy.Other, policy.Approval, policy.Report:
 	default:
 		j.insist(m, finding.Finding{Code: finding.RefRefused})
 	}

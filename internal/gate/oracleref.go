@@ -12,8 +12,8 @@ import (
 	"github.com/sealgate/sealgate/policy"
 )
 
-// offers judges pushes to refs/oracle/approvals. An approval that is taken
-// counts in this push already.
+// offers judges pushes to refs/oracle/approvals and refs/oracle/reports. What is
+// taken counts in this push already.
 func (j *judgement) offers(ctx context.Context) error {
 	for _, m := range j.moves {
 		if m.class != policy.Approval || m.actual != m.before() {
@@ -32,7 +32,7 @@ func (j *judgement) offers(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return j.reports(ctx)
 }
 
 func (j *judgement) offer(ctx context.Context, m *move) error {

@@ -128,6 +128,9 @@ func (j *judgement) request(ctx context.Context, m *move) (replay.Request, error
 		return r, err
 	}
 	r.Tree = objects[0].ID
+	if r.Report, err = j.report(ctx, r.Tree); err != nil {
+		return r, err
+	}
 	if m.protected() {
 		r.Class = replay.Protected
 		r.Base = j.baseTip(m)

@@ -71,6 +71,7 @@ var samples = map[finding.Code]finding.Finding{
 	finding.OracleRefRefused:          {Ref: "refs/oracle/packets/1"},
 	finding.OracleRefJunk:             {Ref: "refs/oracle/approvals/" + statement, Args: args{"detail": "bytes after its end"}},
 	finding.OracleRefExists:           {Ref: "refs/oracle/approvals/" + statement},
+	finding.ReportJunk:                {Ref: "refs/oracle/reports/8f6d0c1a5b7e94d3a2c1b0f9e8d7c6b5a4938271", Args: args{"detail": "read report: key \"tool\" is missing"}},
 	finding.OracleRefKept:             {Ref: "refs/oracle/approvals/" + statement, Args: args{"approval": statement, "expires": "2026-12-14T00:00:00Z"}},
 	finding.GateRef:                   {Ref: "refs/oracle/gate"},
 	finding.RefMoved:                  {},

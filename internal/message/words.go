@@ -178,7 +178,7 @@ var wordings = map[finding.Code]wording{
 		hints: []string{"push branches and tags by name:  git push origin --all"},
 	},
 	finding.OracleRefRefused: {
-		say:   "below refs/oracle/ only signed approvals and withdrawals are taken",
+		say:   "below refs/oracle/ only signed approvals and withdrawals, and reports of a tree, are taken",
 		hints: []string{"a maintainer pushes one with:  git oracle approve {rev}"},
 	},
 	finding.OracleRefJunk: {
@@ -192,6 +192,10 @@ var wordings = map[finding.Code]wording{
 	finding.OracleRefKept: {
 		say:   "an approval is deleted only after it expired ({expires})",
 		hints: []string{"it expires by itself, and binds one state only"},
+	},
+	finding.ReportJunk: {
+		say:   "this is no report of this tree: {detail}",
+		hints: []string{"make one of what you push:  git oracle run --push"},
 	},
 	finding.GateRef: {
 		say:   "refs/oracle/gate is written by the admin's installer only",
