@@ -178,7 +178,7 @@ var wordings = map[finding.Code]wording{
 		hints: []string{"push branches and tags by name:  git push origin --all"},
 	},
 	finding.OracleRefRefused: {
-		say:   "below refs/oracle/ only signed approvals and withdrawals, and reports of a tree, are taken",
+		say:   "below refs/oracle/ only approvals, withdrawals and reports are taken",
 		hints: []string{"a maintainer pushes one with:  git oracle approve {rev}"},
 	},
 	finding.OracleRefJunk: {
