@@ -60,11 +60,11 @@ type Cause uint8
 
 // The causes. The zero value says that nothing better is known.
 const (
-	Unknown Cause = iota
-	Dead          // the process ended, or closed its side
-	Hygiene       // bytes that nobody asked for, or not one reply to the request asked
-	Value         // a reply that is no value, or a value that cannot travel
-	Late          // no reply within the limit
+	Unknown   Cause = iota
+	Dead            // the process ended, or closed its side
+	Hygiene         // bytes that nobody asked for, or not one reply to the request asked
+	Malformed       // a reply that is no value, or a value that cannot travel
+	Late            // no reply within the limit
 )
 
 // Fault is what a candidate did wrong. It is a decision about the pushed code;
@@ -196,7 +196,7 @@ func (c *Candidate) Ask(q []byte, limit time.Duration) ([]byte, error) {
 
 func (c *Candidate) ask(q []byte, limit time.Duration) ([]byte, error) {
 	if len(q) > MaxFrame-64 {
-		return nil, fault(Value, "a request of %d bytes; the limit is %d", len(q), MaxFrame-64)
+		return nil, fault(Malformed, "a request of %d bytes; the limit is %d", len(q), MaxFrame-64)
 	}
 	if n := waiting(c.replies); n > 0 {
 		return nil, fault(Hygiene, "%d bytes waited before a request", n)
@@ -257,7 +257,7 @@ func unwrap(frame []byte, ident string) ([]byte, error) {
 	}
 	reply := frame[len(head) : len(frame)-1]
 	if err := Check(reply); err != nil {
-		return nil, fault(Value, "a reply that makes no sense: %v", err)
+		return nil, fault(Malformed, "a reply that makes no sense: %v", err)
 	}
 	return reply, nil
 }

@@ -73,7 +73,7 @@ func TestFaultsOfACandidate(t *testing.T) {
 		"announces none": {"import os\ndef f():\n    os.write(4, bytes(4))\n", Hygiene},
 		"other envelope": {"import os\ndef f():\n    os.write(4, b'\\0\\0\\0\\2{}')\n", Hygiene},
 		"half a frame":   {"import os\ndef f():\n    os.write(4, b'\\0\\0\\1\\0abc')\n    os._exit(0)\n", Dead},
-		"no value":       {"import __main__\ndef f():\n    __main__.dumps = lambda v: '[\"ok\",nope,[],[]]'\n", Value},
+		"no value":       {"import __main__\ndef f():\n    __main__.dumps = lambda v: '[\"ok\",nope,[],[]]'\n", Malformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := opened(t, config(t, tc.code))

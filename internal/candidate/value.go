@@ -435,8 +435,10 @@ func (r *reader) tagged() {
 		r.fields(r.hex)
 	case "t", "z", "L", "G":
 		r.rest(v)
-	case "M":
+	case "M", "O":
 		r.pairs()
+	case "I":
+		r.iterated(v)
 	case "K", "n":
 		r.numbered(v)
 	case "R", "S":
@@ -480,6 +482,14 @@ func (r *reader) tagged() {
 func (r *reader) numbered(f func()) {
 	if r.comma() {
 		r.natural()
+		r.rest(f)
+	}
+}
+
+// iterated reads whether an iterator ended, and the items it gave.
+func (r *reader) iterated(f func()) {
+	if r.comma() {
+		r.boolean()
 		r.rest(f)
 	}
 }

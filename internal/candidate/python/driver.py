@@ -237,6 +237,7 @@ class Driver:
         self.tree, self.library = tree, library
         self.loop = None
         self.patches = {}
+        self.entry = None
 
     def serve(self):
         while True:
@@ -252,6 +253,9 @@ class Driver:
         m.described = []
         try:
             request = loads(text)
+            act = getattr(self, "do_" + request[0], None)
+            if act is None:
+                raise Bad("an unknown request")
             m.apply(request[1])
             for i in request[2]:
                 m.forget(i)
@@ -261,7 +265,7 @@ class Driver:
             return dumps(["bad", str(e)])
         try:
             try:
-                out = getattr(self, "do_" + request[0])(*request[4:])
+                out = act(*request[4:])
                 kind = "ok"
             except StopIteration as e:
                 kind, out = "stop", m.enc(e.value)
@@ -393,16 +397,18 @@ class Driver:
         return m.enc(type(v).__aexit__(v, type(e), e, None))
 
     def do_await(self, target):
+        return self.mirror.enc(self.wait(self.mirror.dec(target)))
+
+    def wait(self, v):
         import asyncio
 
         if self.loop is None:
             self.loop = asyncio.new_event_loop()
-        v = self.mirror.dec(target)
 
         async def wait():
             return await v
 
-        return self.mirror.enc(self.loop.run_until_complete(wait()))
+        return self.loop.run_until_complete(wait())
 
     def do_resolve(self, text):
         return self.mirror.enc(self.find(text)[-1])
@@ -462,6 +468,164 @@ class Driver:
             out.seek(0)
             err.seek(0)
             return m.enc((p.returncode, out.read(1 << 20), err.read(1 << 20)))
+
+
+    # -- invariants: one entry, called row by row
+
+    def do_entry(self, text):
+        module, _, names = text.partition(":")
+        try:
+            __import__(module)
+            v = sys.modules[module]
+            for name in names.split("."):
+                v = getattr(v, name)
+        except BaseException as e:
+            raise Shown(text, self.output(e))
+        if not callable(v):
+            raise Shown(text, "%s cannot be called: it is of type %s\n" % (text, type(v).__name__))
+        self.entry = v
+        return None
+
+    def do_row(self, form, text, repeat, seed, take):
+        f = self.entry
+        if f is None:
+            raise Bad("a row without an entry")
+        given = arguments(text)
+        if seed is not None:
+            sow(seed)
+        flat = Flat(self, take)
+        out = ["t"]
+        for _ in range(repeat):
+            v = f(**given) if form == "named" else f(*given)
+            if hasattr(type(v), "__await__"):
+                v = self.wait(v)
+            out.append(flat(v))
+        return out
+
+
+def arguments(text):
+    """What json.loads gives. Pushed code may have lowered the limit of digits, which is not the row's fault."""
+    limit = getattr(sys, "get_int_max_str_digits", None)
+    if limit is None:
+        return loads(text)
+    limit = limit()
+    sys.set_int_max_str_digits(0)
+    try:
+        return loads(text)
+    finally:
+        sys.set_int_max_str_digits(limit)
+
+
+def sow(seed):
+    import random
+
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed)
+
+
+class Flat:
+    """The plain picture of what an entry gave: everything inline, nothing remembered but the numbers of classes."""
+
+    def __init__(self, driver, take):
+        self.driver, self.mirror, self.take = driver, driver.mirror, take
+
+    def __call__(self, v, depth=0):
+        t = type(v)
+        atom = ATOMS.get(t)
+        if atom is not None:
+            return atom(self.mirror, v, depth)
+        if depth > MAX_DEPTH:
+            raise Bad("a value nested deeper than %d" % MAX_DEPTH)
+        if t not in BASES:
+            out = self.record(v, t, depth)
+            if out is not None:
+                return out
+        for base in BASES:
+            if t is base or issubclass(t, base):
+                return self.based(v, t, base, depth)
+        for module, name, f in STANDARD:
+            base = loaded(module, name)
+            if base is not None and issubclass(t, base):
+                return f(self.mirror, v, depth)
+        return self.other(v, t, depth)
+
+    def based(self, v, t, base, depth):
+        """The value by the slots of its base: what a subclass says about itself does not count."""
+        depth += 1
+        if base is list or base is tuple or base is set or base is frozenset:
+            return [SEQUENCES[base]] + [self(x, depth) for x in base.__iter__(v)]
+        if base is dict:
+            ordered = t is not dict and loaded("collections", "OrderedDict")
+            out = ["O" if ordered and issubclass(t, ordered) else "M"]
+            for k, x in list(dict.items(v)):
+                out.append(self(k, depth))
+                out.append(self(x, depth))
+            return out
+        if base is bytearray:
+            return ["A", bytearray.hex(v)]
+        return ENC[base](self.mirror, v, depth)
+
+    def record(self, v, t, depth):
+        enum = loaded("enum", "Enum")
+        if enum is not None and issubclass(t, enum):
+            return self.member(v, t, depth)
+        if issubclass(t, tuple) and type(getattr(t, "_fields", None)) is tuple and tuple_fields(t._fields):
+            return ["n", self.mirror.number(t)] + [self(x, depth + 1) for x in tuple.__iter__(v)]
+        fields = getattr(t, "__dataclass_fields__", None)
+        if fields is None or not getattr(getattr(t, "__dataclass_params__", None), "eq", False):
+            return None
+        marker = sys.modules["dataclasses"]._FIELD
+        names = [f.name for f in fields.values() if f._field_type is marker and f.compare]
+        return ["K", self.mirror.number(t)] + [self(getattr(v, n), depth + 1) for n in names]
+
+    def member(self, v, t, depth):
+        for base in BASES:
+            if issubclass(t, base):
+                return self.based(v, t, base, depth)
+        name = v._name_
+        return ["e", self.mirror.number(t), name if type(name) is str else "", self(v._value_, depth + 1)]
+
+    def other(self, v, t, depth):
+        if t is KEYS or t is ITEMS:
+            return ["G"] + [self(x, depth + 1) for x in t.__iter__(v)]
+        deque = loaded("collections", "deque")
+        if deque is not None and issubclass(t, deque):
+            return ["K", self.mirror.number(deque)] + [self(x, depth + 1) for x in deque.__iter__(v)]
+        path = loaded("pathlib", "PurePath")
+        if path is not None and issubclass(t, path):
+            return ["K", self.mirror.number(t), self(str(v), depth + 1)]
+        scalar = loaded("numpy", "generic")
+        if scalar is not None and issubclass(t, scalar):
+            plain = v.item()
+            if type(plain) is not t:
+                return self(plain, depth + 1)
+        if self.take and t is VALUES:
+            v = iter(v)
+            t = type(v)
+        if self.take and hasattr(t, "__next__"):
+            return self.items(lambda: next(v), StopIteration, depth + 1)
+        if self.take and hasattr(t, "__anext__"):
+            return self.items(lambda: self.driver.wait(t.__anext__(v)), StopAsyncIteration, depth + 1)
+        return ["o", 0, self.mirror.number(t)]
+
+    def items(self, step, end, depth):
+        """Up to take items of an iterator, and whether it ended by then."""
+        out = ["I", False]
+        while len(out) - 2 < self.take:
+            try:
+                x = step()
+            except end:
+                out[1] = True
+                break
+            out.append(self(x, depth))
+        return out
+
+
+KEYS, VALUES, ITEMS = type({}.keys()), type({}.values()), type({}.items())
+SEQUENCES = {list: "L", tuple: "t", set: "G", frozenset: "z"}
+ATOMS = {t: f for t, f in ENC.items() if t not in (list, dict, set, bytearray, tuple, frozenset)}
 
 
 class Shown(BaseException):
