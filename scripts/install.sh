@@ -34,7 +34,10 @@ Options:
   --strict                     every branch is replayed before it is accepted
   --contact TEXT               whom messages tell people to ask
   --maintainer NAME=KEYFILE    may approve oracle changes; again for each person
-  --seal | --no-seal           with or without a sealed tree on this machine (--seal)
+  --seal | --no-seal           with or without a sealed tree on this machine (--seal);
+                               without one, hookd judges by oracles/*.toml alone
+  --no-replay                  hookd is never asked: protected paths and oracle files
+                               are checked, nothing is run
   --prefix DIR                 programs                 (/usr/local/lib/sealgate)
   --etc DIR                    configuration and keys   (/etc/sealgate)
   --var DIR                    records, packets, seals  (/var/lib/sealgate)
@@ -71,6 +74,7 @@ main() {
 		--strict) opt_strict=yes ;;
 		--seal) opt_seal=yes ;;
 		--no-seal) opt_seal=no ;;
+		--no-replay) opt_replay=no ;;
 		--no-service) opt_service=no ;;
 		--start) opt_start=yes ;;
 		--dry-run) opt_dry_run=yes ;;

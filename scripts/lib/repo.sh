@@ -18,6 +18,7 @@ repo_defaults() {
 	opt_contact=""
 	opt_maintainers=()
 	opt_seal=""
+	opt_replay=""
 	opt_prefix=/usr/local/lib/sealgate
 	opt_etc=/etc/sealgate
 	opt_var=/var/lib/sealgate
@@ -122,6 +123,10 @@ check_options() {
 	*) usage_error "--mode is record, warn or enforce, not $opt_mode" ;;
 	esac
 	[[ $opt_contact != *[[:cntrl:]]* ]] || usage_error "--contact is one line"
+	if [[ $opt_replay == no ]]; then
+		[[ $opt_seal != yes ]] || usage_error "--seal needs replays; leave out --no-replay"
+		opt_seal=no
+	fi
 	[[ -n $opt_gitea || ${#opt_only[@]} == 0 ]] || usage_error "--only belongs to --gitea ROOT"
 	[[ -z $opt_gitea || ${#opt_only[@]} -gt 0 ]] || usage_error "--gitea needs --only OWNER/REPO..."
 	local dir
@@ -298,9 +303,9 @@ new_entry() {
 		      protected: [oracles/, freeze.json]
 		      forbidden: [sealed/]
 		    seal: $(yes_true "$opt_seal")
-		    replay: $(yes_true "$opt_seal")
+		    replay: $(yes_true "$opt_replay")
 		    mode:
-		      protected: $(protected_mode "$name")
+		      protected: $(protected_mode "$name" "$path" "$opt_seal")
 		      topic: $(topic_mode)
 	YAML
 }
@@ -321,12 +326,22 @@ release_entries() {
 	done < <(git_in "$1" for-each-ref --format='%(refname)' refs/heads/release/)
 }
 
-# A sealed tree that is not locked yet cannot judge: until then the replay is
-# only recorded, unless a mode is asked for.
+# protected_mode NAME PATH SEAL: where there is nothing to judge by yet, the
+# replay is only recorded, unless a mode is asked for.
 protected_mode() {
 	local replay=${opt_mode:-enforce}
-	[[ -n $opt_mode || $opt_seal == no ]] || seal_ready "$1" || replay=record
+	[[ -n $opt_mode || $opt_replay == no ]] || can_judge "$@" || replay=record
 	printf '{paths: %s, replay: %s}' "${opt_mode:-enforce}" "$replay"
+}
+
+# can_judge NAME PATH SEAL: a sealed tree that is locked, or without one
+# invariants at HEAD.
+can_judge() {
+	if [[ $3 == no ]]; then has_invariants "$2"; else seal_ready "$1"; fi
+}
+
+has_invariants() {
+	git_in "$1" ls-tree --name-only HEAD oracles/ 2>/dev/null | grep -q '[.]toml$'
 }
 
 topic_mode() {
@@ -367,10 +382,10 @@ repo_install() {
 need_install_programs() {
 	local -a programs=(git ssh-keygen)
 	if is_root; then programs+=(setpriv useradd); fi
-	[[ $opt_seal == no ]] || programs+=(bwrap python3)
+	[[ $opt_replay == no ]] || programs+=(bwrap python3)
 	need_programs "$1" "${programs[@]}"
 	[[ -n $opt_programs ]] || need_go "$1"
-	[[ $opt_seal == no ]] || sandbox_python=$(system_python) ||
+	[[ $opt_replay == no ]] || sandbox_python=$(system_python) ||
 		die "every python3 here is closed to other accounts" "install the package python3"
 }
 
@@ -444,8 +459,8 @@ install_repository() {
 		name=$(free_name "$path" "$kind")
 	fi
 	install_people "$name" "$path"
-	if [[ $opt_seal != no && ( -z $block || $opt_seal == yes || $(field "$block" seal) == true ) ]]; then
-		install_seal "$id" "$name"
+	if [[ $opt_replay != no && ( -z $block || -n $opt_seal || $(field "$block" replay) == true ) ]]; then
+		install_judge "$id" "$name" "$(wants_seal "$block")"
 	fi
 	if [[ -z $block ]]; then
 		block=$(new_entry "$path" "$id" "$name")
@@ -458,15 +473,26 @@ install_repository() {
 	fi
 }
 
+# wants_seal ENTRY: yes or no; without an option it stays as it is.
+wants_seal() {
+	if [[ -n $opt_seal ]]; then
+		echo "$opt_seal"
+	elif [[ -n $1 && $(field "$1" seal) != true ]]; then
+		echo no
+	else
+		echo yes
+	fi
+}
+
 # change_entry PATH NAME: only what was asked for on the command line.
 change_entry() {
 	local -a lines=()
 	local content index
 	[[ -z $opt_contact ]] || lines+=("    contact: " "    contact: $(yaml_quote "$opt_contact")")
-	[[ -z $opt_seal ]] || lines+=("    seal: " "    seal: $(yes_true "$opt_seal")" "    replay: " "    replay: $(yes_true "$opt_seal")")
-	[[ -z $opt_mode ]] || lines+=("      protected: {" "      protected: $(protected_mode "$2")")
+	[[ -z $opt_seal ]] || lines+=("    seal: " "    seal: $(yes_true "$opt_seal")" "    replay: " "    replay: $(yes_true "$opt_replay")")
+	[[ -z $opt_mode ]] || lines+=("      protected: {" "      protected: $(protected_mode "$2" "$1" "$opt_seal")")
 	[[ -z $opt_mode && $opt_strict == no ]] || lines+=("      topic: {" "      topic: $(topic_mode)")
-	if [[ -z $opt_mode && $opt_seal == yes && $(field "$(entry "$1")" seal) != true ]] && ! seal_ready "$2"; then
+	if [[ -z $opt_mode ]] && judged_anew "$(entry "$1")" && ! can_judge "$2" "$1" "$opt_seal"; then
 		lines+=("      protected: {" "      protected: {paths: $(mode_of "$(entry "$1")" protected paths), replay: record}")
 	fi
 	[[ ${#lines[@]} -gt 0 ]] || return 0
@@ -476,6 +502,12 @@ change_entry() {
 			die "$gate_file has been written by hand; I cannot change this line in the entry of $1" "set it there:${lines[index]}"
 	done
 	ensure_file "$gate_file" 0644 "$(root_user)" "$content"
+}
+
+# judged_anew ENTRY: the options give the repository another judge.
+judged_anew() {
+	[[ -n $opt_seal && $opt_replay != no ]] || return 1
+	[[ $(field "$1" seal) != "$(yes_true "$opt_seal")" || $(field "$1" replay) != true ]]
 }
 
 # mode_of ENTRY protected|topic paths|replay prints a mode of the entry; without
@@ -530,22 +562,51 @@ install_people() {
 	[[ -n $kept ]] || echo "  note: $2 has no maintainer yet: nobody can approve an oracle change (--maintainer NAME=KEYFILE)"
 }
 
-install_seal() {
+# install_judge ID NAME SEAL: hookd judges the repository, by a sealed tree where
+# SEAL is yes.
+install_judge() {
 	local id=$1 name=$2 seal=$opt_var/seals/$2 content
 	if [[ ! -f $hookd_file ]]; then
-		content=$(hookd_header "$id")$'\n'$(hookd_entry "$id" "$name")
-		ensure_file "$hookd_file" 0644 "$(root_user)" "$content"
-		hookd_changed=yes
+		content=$(hookd_header "$id")$'\n'$(hookd_entry "$id" "$name" "$3")
 	elif ! grep -qF "id: $id" "$hookd_file"; then
 		grep -qE 'role: gate, repositories: \[[^]]*\]\}' "$hookd_file" ||
 			die "$hookd_file has no line that I can add the repository to" "add its id to the client with the role gate, and an entry to repositories"
-		content=$(sed -E "s/(role: gate, repositories: \[[^]]*)\]\}/\1, $id]}/" "$hookd_file" && hookd_entry "$id" "$name")
-		ensure_file "$hookd_file" 0644 "$(root_user)" "$content"
-		hookd_changed=yes
+		content=$(sed -E "s/(role: gate, repositories: \[[^]]*)\]\}/\1, $id]}/" "$hookd_file" && hookd_entry "$id" "$name" "$3")
+	else
+		content=$(bind_seal "$id" "$3" "$(seal_line "$name")")
 	fi
+	[[ -f $hookd_file && $content == "$(cat "$hookd_file")" ]] || hookd_changed=yes
+	ensure_file "$hookd_file" 0644 "$(root_user)" "$content"
+	[[ $3 == yes ]] || return 0
 	ensure_dir "$seal" 0700 "$opt_hookd_user"
 	[[ -f $seal/MANIFEST.json ]] ||
 		step "begin the sealed tree $seal" begin_seal "$name"
+}
+
+seal_line() { printf '    seal: %s' "$(yaml_quote "$opt_var/seals/$1")"; }
+
+# bind_seal ID SEAL LINE prints hookd.yaml with LINE in the entry where SEAL is
+# yes and no sealed tree is named there, and without such a line where it is no.
+bind_seal() {
+	local line inside=no head="  - id: $1" add=$2
+	if hookd_block "$1" | grep -q '^    seal: '; then add=no; fi
+	while IFS= read -r line; do
+		[[ $line != "  - "* ]] || inside=no
+		[[ $line != "$head" ]] || inside=yes
+		[[ $inside$2 != yesno || $line != "    seal: "* ]] || continue
+		printf '%s\n' "$line"
+		[[ $line != "$head" || $add == no ]] || printf '%s\n' "$3"
+	done <"$hookd_file"
+}
+
+# hookd_block ID prints the lines of the repository's entry in hookd.yaml.
+hookd_block() {
+	local line inside=no
+	while IFS= read -r line; do
+		[[ $line != "  - "* ]] || inside=no
+		[[ $line != "  - id: $1" ]] || inside=yes
+		[[ $inside == no ]] || printf '%s\n' "$line"
+	done <"$hookd_file"
 }
 
 begin_seal() {
@@ -578,10 +639,11 @@ hookd_header() {
 }
 
 hookd_entry() {
+	local seal=""
+	[[ $3 == no ]] || seal=$'\n'$(seal_line "$2")
 	cat <<-YAML
 		  - id: $1
-		    name: $2
-		    seal: $(yaml_quote "$opt_var/seals/$2")
+		    name: $2$seal
 		    python: $(yaml_quote "$sandbox_python")
 		    disclose: lane
 	YAML
@@ -841,7 +903,11 @@ install_summary() {
 		echo "dry run: $changes steps would be done; nothing was changed"
 		return
 	fi
-	if [[ $changes == 0 ]]; then echo "nothing to change"; else echo "done: $changes steps"; fi
+	case $changes in
+	0) echo "nothing to change" ;;
+	1) echo "done: 1 step" ;;
+	*) echo "done: $changes steps" ;;
+	esac
 	for path in "${target_paths[@]}"; do
 		block=$(entry "$path")
 		name=$(basename "$(dirname "$(field "$block" maintainers)")")
@@ -854,14 +920,14 @@ install_summary() {
 			                          git add oracles && git commit -m probe && git push origin HEAD:$(short_head "$path")
 			             $(proof "$block")
 		TXT
-		[[ $(field "$block" seal) != true ]] || seal_summary "$name" "$block"
+		judge_summary "$path" "$name" "$block"
 	done
 	cat <<-TXT
 
 		gate.yaml    $gate_file
 		records      $state_dir
 		check        $opt_prefix/prereceive status --config $gate_file
-		uninstall    scripts/install.sh --uninstall --repo PATH
+		uninstall    $(again PATH) --uninstall
 	TXT
 }
 
@@ -880,21 +946,35 @@ short_head() {
 	printf '%s' "${ref#refs/heads/}"
 }
 
-seal_summary() {
-	local how
-	local replay
-	replay=$(mode_of "$2" protected replay)
-	if seal_ready "$1"; then
-		echo "  seal       $opt_var/seals/$1 is locked; replays: $replay"
+# again PATH prints how the installer is called for a repository, with the places
+# that it needs.
+again() {
+	printf 'scripts/install.sh --repo %q' "$1"
+	[[ $opt_prefix == /usr/local/lib/sealgate ]] || printf ' --prefix %q' "$opt_prefix"
+	[[ $opt_etc == /etc/sealgate ]] || printf ' --etc %q' "$opt_etc"
+	[[ $opt_var == /var/lib/sealgate ]] || printf ' --var %q' "$opt_var"
+	[[ $opt_hookd_user == sealgate ]] || ! is_root || printf ' --hookd-user %q' "$opt_hookd_user"
+}
+
+# judge_summary PATH NAME ENTRY says what replays are judged by, and what is next.
+judge_summary() {
+	local path=$1 how replay what by guide=docs/first-seal.md seal=yes
+	[[ $(field "$3" replay) == true ]] || { echo "  replay     off: protected paths and oracle files alone are checked"; return; }
+	replay=$(mode_of "$3" protected replay)
+	[[ $(field "$3" seal) == true ]] || seal=no
+	what="$opt_var/seals/$2" by="is locked"
+	if [[ $seal == no ]]; then what="oracles/*.toml" by="judges" guide=docs/first-oracle.md; fi
+	if can_judge "$2" "$path" "$seal"; then
+		echo "  judged by  $what $by; replays: $replay"
 	elif [[ $replay == enforce ]]; then
 		cat <<-TXT
-			  seal       $opt_var/seals/$1 cannot judge yet: pushes to protected refs are not judged, and refused
-			             fill it (docs/first-seal.md), or: scripts/install.sh --repo PATH --mode record
+			  judged by  $what cannot judge yet: pushes to protected refs are not judged, and refused
+			             begin it ($guide), or: $(again "$path") --mode record
 		TXT
 	else
 		cat <<-TXT
-			  seal       $opt_var/seals/$1 cannot judge yet: replays are recorded, not enforced
-			             fill it (docs/first-seal.md), then: scripts/install.sh --repo PATH --mode enforce
+			  judged by  $what cannot judge yet: replays are recorded, not enforced
+			             begin it ($guide), then: $(again "$path") --mode enforce
 		TXT
 	fi
 	[[ ! -S $run_dir/hookd.sock ]] || { echo "  hookd      serves on $run_dir/hookd.sock"; return; }

@@ -56,7 +56,7 @@ check "a private key is not taken for a public one" contains "$status $answer" "
 install --repo "$scratch/clone"
 check "a clone is no bare repository" contains "$status $answer" "is not a bare repository"
 
-install --repo "$shop" "$tool" --no-seal --contact "the platform team" --maintainer "maria=$scratch/key.pub"
+install --repo "$shop" "$tool" --no-replay --contact "the platform team" --maintainer "maria=$scratch/key.pub"
 check "two repositories are installed" same "$status" 0
 [[ $status == 0 ]] || printf '%s\n' "$answer"
 gate=$(cat "$etc/gate.yaml")
@@ -67,7 +67,7 @@ check "the earlier hook is kept as it was" same "$(stat -c %a "$shop/hooks/pre-r
 check "refs/oracle/gate names the repository" contains "$(as_git git --git-dir="$shop" cat-file blob refs/oracle/gate)" '"schema": "sealgate-gate-v1"'
 
 first=$(everything)
-install --repo "$shop" "$tool" --no-seal --contact "the platform team" --maintainer "maria=$scratch/key.pub"
+install --repo "$shop" "$tool" --no-replay --contact "the platform team" --maintainer "maria=$scratch/key.pub"
 check "a second run says that there is nothing to change" contains "$answer" "nothing to change"
 check "a second run changes nothing" same "$(everything)" "$first"
 
@@ -114,7 +114,7 @@ push HEAD:refs/heads/main
 check "without the gate pushes pass as before" same "$status" 0
 check "configuration and records stay" test -f "$etc/gate.yaml" -a -d "$var/gate"
 id=$(grep -m 1 -A 1 'shop.git' "$etc/gate.yaml" | tail -n 1)
-install --repo "$shop" --no-seal
+install --repo "$shop" --no-replay
 check "installing again takes up the same id" contains "$(cat "$etc/gate.yaml")" "$id"
 
 # With a sealed tree: hookd serves, the tree is closed to the git user.
@@ -144,6 +144,33 @@ else
 	install --repo "$tool" --start
 	check "a second run with a sealed tree changes nothing" contains "$answer" "nothing to change"
 fi
+
+# Without a sealed tree hookd judges by the repository's own invariants.
+own="$scratch/srv/own.git"
+as_git git init -q --bare -b main "$own"
+install --repo "$own" --no-seal --start --contact "the platform team"
+check "a repository without a sealed tree is installed" same "$status" 0
+[[ $status == 0 ]] || printf '%s\n' "$answer"
+check "nothing to judge by yet is said" contains "$answer" "oracles/*.toml cannot judge yet: replays are recorded, not enforced"
+check "the next step names the places" contains "$answer" "$(printf -- '--repo %q --prefix %q --etc %q --var %q' "$own" "$scratch/lib" "$etc" "$var")"
+check "gate.yaml has it replayed without a seal" contains "$(grep -A 24 -F "$own" "$etc/gate.yaml")" $'    seal: false\n    replay: true'
+own_hookd() { grep -A 3 "name: own" "$etc/hookd.yaml"; }
+check "hookd.yaml names no sealed tree for it" lacks "$(own_hookd)" "seal:"
+check "and no sealed tree is begun" test ! -e "$var/seals/own"
+push_own() {
+	status=0
+	answer=$(as_git git push "$own" "$1" 2>&1) || status=$?
+}
+push_own HEAD:refs/heads/main
+check "a push passes while there is no invariant" same "$status $(tip_of "$own" refs/heads/main)" "0 $(as_git git rev-parse HEAD)"
+[[ $status == 0 ]] || printf '%s\n' "$answer"
+install --repo "$own" --no-seal --start
+check "a second run without a sealed tree changes nothing" contains "$answer" "nothing to change"
+install --repo "$own" --seal --start
+check "a sealed tree is added later" contains "$status $(grep -B 1 "name: own" -A 3 "$etc/hookd.yaml")" "seal: \"$var/seals/own\""
+check "and begun" test -f "$var/seals/own/MANIFEST.json"
+install --repo "$own" --no-seal --start
+check "and taken away again" lacks "$(grep -B 2 "name: own" -A 3 "$etc/hookd.yaml")" "seal:"
 
 install --uninstall
 check "uninstall without a name ends everything" same "$status" 0

@@ -84,12 +84,12 @@ as_git git commit -q -m "first"
 push ssh "$clone" HEAD:refs/heads/main
 check "a push over SSH works before the gate" same "$status" 0
 
-install --gitea "$root" --only acme/shop --no-seal
+install --gitea "$root" --only acme/shop --no-replay
 [[ $status == 0 ]] || printf '%s\n' "$answer"
 check "the gate is installed" same "$status" 0
 check "the server's hooks stay as they are" lacks "$(cat "$repo/hooks/pre-receive" "$repo/hooks/pre-receive.d/gitea")" sealgate
 check "ours stands beside them" test -x "$repo/hooks/pre-receive.d/sealgate" -a -x "$repo/hooks/post-receive.d/sealgate"
-install --gitea "$root" --only Acme/Shop --no-seal
+install --gitea "$root" --only Acme/Shop --no-replay
 check "a second run changes nothing" contains "$answer" "nothing to change"
 
 echo two >code
@@ -127,7 +127,7 @@ push ssh "$clone" +HEAD:refs/heads/main
 check "a refusal of the server's own check counts" same "$status $(tip_of "$repo" refs/heads/main)" "1 $was"
 
 as_git git init -q --bare "$root/acme/plain.git"
-install --gitea "$root" --only acme/plain --no-seal
+install --gitea "$root" --only acme/plain --no-replay
 check "a repository without the server's hooks is refused" contains "$answer" "does not run pre-receive.d"
 
 install --uninstall --gitea "$root" --only acme/shop
