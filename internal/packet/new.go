@@ -197,6 +197,9 @@ func (d document) filled() document {
 	}
 	d.Freezes = list(d.Freezes)
 	d.Invariants = list(d.Invariants)
+	for i := range d.Invariants {
+		d.Invariants[i].Output = capped(d.Invariants[i].Output, MaxShown)
+	}
 	d.Lanes = list(d.Lanes)
 	d.Rows = list(d.Rows)
 	for i := range d.Rows {
@@ -231,8 +234,8 @@ func check(r Record) error {
 		}
 	}
 	for _, v := range r.Invariants {
-		if v.OK && !v.Ran {
-			return fmt.Errorf("invariant %q is ok but did not run", v.ID)
+		if v.OK && (!v.Ran || v.Coupled) {
+			return fmt.Errorf("invariant %q is ok but did not run, or the passes disagreed", v.ID)
 		}
 	}
 	for _, f := range r.Fixtures {
@@ -296,7 +299,7 @@ func seedFormula(r Record) bool {
 	return true
 }
 
-// mayMerge says whether the decision table leaves merge_ok alone. A change that
+// mayMerge says whether invariants and decision table leave merge_ok alone. A change that
 // a person must look at is not blocked: the seed format keeps merge_ok true for
 // red public tests beside a green sealed packet.
 func mayMerge(r Record) bool {
@@ -308,7 +311,7 @@ func mayMerge(r Record) bool {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(r.Invariants, func(v Invariant) bool { return !v.OK })
 }
 
 // LaneFiles are the result files of the lanes that are stored beside a packet,

@@ -119,13 +119,36 @@ const (
 
 // Invariant is a row of the invariants lane.
 type Invariant struct {
-	ID      string   `json:"id"`
-	Kind    string   `json:"kind"`
-	Ran     bool     `json:"ran"`
-	OK      bool     `json:"ok"`
-	Source  string   `json:"source"`
-	Coupled bool     `json:"coupled,omitempty"`
-	Notes   []string `json:"notes,omitempty"`
+	// ID is the invariant's, or the path of an oracle file that could not be read.
+	ID string `json:"id"`
+	// Kind is "bound", "idempotent" or "exact_table"; empty where it is not known.
+	Kind string `json:"kind"`
+	Ran  bool   `json:"ran"`
+	OK   bool   `json:"ok"`
+	// Source is SourcePublic (the repository's oracles/) or SourceSealed. Anything
+	// else counts as sealed.
+	Source string `json:"source"`
+	// Coupled: the passes disagreed about the outcome.
+	Coupled bool `json:"coupled,omitempty"`
+	// Detail says in one line what was wrong, Output is what the pushed code
+	// printed while it did not load. Of a public invariant both are shown to the
+	// pusher; of a sealed one neither is.
+	Detail string `json:"detail,omitempty"`
+	Output string `json:"output,omitempty"`
+	// Notes are for maintainers.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// sealedPrefix stands before the id of a sealed invariant in Row.IDs: the
+// repository may have one with the same id.
+const sealedPrefix = "sealed:"
+
+// RowID is how a row of the decision table names the invariant.
+func (v Invariant) RowID() string {
+	if v.Source == SourcePublic {
+		return v.ID
+	}
+	return sealedPrefix + v.ID
 }
 
 // Lane is how one lane went as a whole.
@@ -151,8 +174,11 @@ type Row struct {
 	// IDs are the properties, invariants, fixtures, freezes or tests the row is
 	// about. Which of them a pusher may see is for Public to say.
 	IDs []string `json:"ids,omitempty"`
-	// Shown is output of the pushed code from before anything sealed was sent to
-	// it: what it printed while it failed to load. It is shown to the pusher.
+	// Shown is shown to the pusher. In the lanes "invariants" and "environment" it
+	// is lines of text about what everybody can read; Public adds those of the
+	// invariants that the row is about. Elsewhere it is output of the pushed code
+	// from before anything sealed was sent to it: what it printed while it failed
+	// to load.
 	Shown string `json:"shown,omitempty"`
 }
 

@@ -76,6 +76,8 @@ func TestMergeOKIsTheSeedFormulaAndNoBlockingRow(t *testing.T) {
 		"blocked by the table":   {func(r *Record) { r.Outcome = Blocked }, true, false},
 		"a person must look":     {func(r *Record) { r.Outcome, r.Rows = Inspect, []Row{{ID: "public-red", Outcome: Inspect}} }, true, true},
 		"nothing ran":            {func(r *Record) { *r = Record{Cause: "nothing-ran"} }, true, false},
+		"an invariant failed":    {func(r *Record) { r.Invariants = []Invariant{{ID: "i", Ran: true}} }, true, false},
+		"an invariant holds":     {func(r *Record) { r.Invariants = []Invariant{{ID: "i", Ran: true, OK: true}} }, true, true},
 		"not judged":             {func(r *Record) { r.Outcome, r.Cause = Undecided, "broken" }, true, false},
 		"the row's zero outcome": {func(r *Record) { r.Outcome, r.Cause, r.Rows = Undecided, "broken", []Row{{}} }, true, false},
 	} {
@@ -95,6 +97,7 @@ func TestARecordThatContradictsItselfIsRefused(t *testing.T) {
 		"ok, not run":            func(r *Record) { r.Properties[0].Ran = false },
 		"ok, failed":             func(r *Record) { r.Properties[0].FailedFixtures = []string{"order"} },
 		"match, missing":         func(r *Record) { r.Fixtures[0].Hit = false },
+		"invariant ok, coupled":  func(r *Record) { r.Invariants = []Invariant{{ID: "i", Ran: true, OK: true, Coupled: true}} },
 		"invariant ok, not run":  func(r *Record) { r.Invariants = []Invariant{{ID: "i", OK: true}} },
 		"eligible, blocking row": func(r *Record) { r.Rows = append(r.Rows, Row{ID: "x", Outcome: Blocked}) },
 		"inspect, blocking row":  func(r *Record) { r.Outcome = Inspect; r.Rows = append(r.Rows, Row{ID: "x", Outcome: Blocked}) },
@@ -273,15 +276,18 @@ func marked(open bool) Record {
 			ID: "p_total", Ran: true, FailedFixtures: []string{s + "fixture"}, SHA256: s,
 			Notes: []Note{{Fixture: s, Text: s + " Traceback"}},
 		}},
-		Freezes:    []Freeze{{TestID: s + "freeze", Source: SourceSealed}, {TestID: "public.t", Source: SourcePublic}, {TestID: s + "nowhere"}},
-		Invariants: []Invariant{{ID: "i_sealed", Source: SourceSealed, Notes: []string{s}}, {ID: "i_open", Source: SourcePublic, Notes: []string{s}}},
+		Freezes: []Freeze{{TestID: s + "freeze", Source: SourceSealed}, {TestID: "public.t", Source: SourcePublic}, {TestID: s + "nowhere"}},
+		Invariants: []Invariant{
+			{ID: "i_sealed", Kind: s, Source: SourceSealed, Detail: s, Output: s, Notes: []string{s}}, {ID: "i_nowhere", Detail: s, Output: s},
+			{ID: "i_open", Kind: s, Source: SourcePublic, Detail: "row 3: 812 is above max 500", Output: "Traceback", Notes: []string{s}},
+		},
 		Lanes:      []Lane{{Name: s, State: s}},
 		Repository: s, RepositoryName: s, Refs: []Ref{{s, s, s, s}}, ParentSHA: s, PatchSHA: s, PatchID: s, Tree: s,
 		Authorised: s, Approvals: []Approval{{s, s, s, s}}, Release: &Release{s, s, s, s, s}, Push: s, Pusher: s,
 		Environ: Environment{Runner: s, Python: s, Library: s, Host: s, Limits: map[string]string{s: s}},
 		Policy:  s, Version: s, SealedVisible: []string{s}, Notes: []string{s},
 	}
-	ids := []string{s + "fixture", s + "freeze", s, "p_total", "i_sealed", "i_open", "public.t"}
+	ids := []string{s + "fixture", s + "freeze", s, "p_total", "sealed:i_sealed", "i_sealed", "sealed:i_nowhere", "i_nowhere", "i_open", "public.t"}
 	for _, lane := range []string{LaneFixtures, LaneProperties, LaneFreezes, LaneInvariants, LaneEnvironment, "made-up", ""} {
 		r.Rows = append(r.Rows,
 			Row{ID: lane + "-row", Lane: lane, Outcome: Blocked, Says: "says", IDs: ids},

@@ -67,7 +67,7 @@ type ViewRow struct {
 //
 // Rows about what everybody can read (invariants, freezes and tests of the
 // repository itself, code that did not load) keep their lane and ids at every
-// level. Of a sealed row None leaves one common sentence, ByLane the row's id,
+// level, and say what was wrong with each invariant. Of a sealed row None leaves one common sentence, ByLane the row's id,
 // lane and sentence, ByID the ids of properties and invariants too; ids of
 // fixtures and of sealed freezes never. Rows that would look the same are shown
 // once: their number is no business of the pusher.
@@ -88,12 +88,14 @@ func Public(p Packet, d Disclosure) View {
 		Decision: p.ID(),
 		Unsealed: p.doc.Environ.Unsealed,
 	}
-	names := namesOf(p.doc)
+	names, told := namesOf(p.doc), tellerOf(p.doc)
 	for _, row := range p.doc.Rows {
 		if row.hidden() {
 			continue
 		}
-		v.add(names.view(row, d))
+		view := names.view(row, d)
+		view.Shown = told.about(view)
+		v.add(view)
 	}
 	if v.Outcome == Inspect && !showsInspect(p.doc.Rows) {
 		v.Outcome = Blocked
@@ -131,8 +133,8 @@ func namesOf(d document) names {
 		if v.Source == SourcePublic {
 			set = n.open
 		}
-		put(set, LaneInvariants, v.ID)
-		put(set, LaneEnvironment, v.ID)
+		put(set, LaneInvariants, v.RowID())
+		put(set, LaneEnvironment, v.RowID())
 	}
 	for _, p := range d.Properties {
 		put(n.sealed, LaneProperties, p.ID)
@@ -175,6 +177,88 @@ func (n names) view(row Row, d Disclosure) ViewRow {
 		return ViewRow{Says: refusalFor(row)}
 	}
 	return ViewRow{ID: row.ID, Lane: row.Lane, Says: row.Says, IDs: ids, Shown: row.Shown}
+}
+
+// textLane says whether a row of the lane carries lines of text, not output.
+func textLane(lane string) bool { return lane == LaneInvariants || lane == LaneEnvironment }
+
+// Bounds of what a row says about invariants: with the message's own lines it is
+// one screen.
+const (
+	maxTold   = 15 // invariants
+	maxOutput = 10 // lines of the pushed code's output, for the first that has some
+	maxDetail = 200
+)
+
+// teller says what was wrong with the repository's own invariants, each once.
+type teller struct {
+	open  []Invariant
+	lines int
+	said  map[string]bool
+	shown bool // output of the code
+}
+
+func tellerOf(d document) *teller {
+	t := &teller{said: map[string]bool{}}
+	for _, v := range d.Invariants {
+		if v.Source == SourcePublic && !v.OK {
+			t.open = append(t.open, v)
+		}
+	}
+	return t
+}
+
+// about adds to what a row shows the lines of the invariants that it names.
+func (t *teller) about(row ViewRow) string {
+	if !textLane(row.Lane) {
+		return row.Shown
+	}
+	var b strings.Builder
+	for line := range strings.Lines(row.Shown) {
+		b.WriteString(strings.TrimRight(line, "\n") + "\n")
+	}
+	left := 0
+	for _, v := range t.open {
+		if t.said[v.ID] || v.Detail == "" || !slices.Contains(row.IDs, v.ID) {
+			continue
+		}
+		t.said[v.ID] = true
+		if t.lines++; t.lines > maxTold {
+			left++
+			continue
+		}
+		b.WriteString(v.ID + ": " + cut(clean(v.Detail), maxDetail) + "\n")
+		t.output(&b, v.Output)
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "and %d more\n", left)
+	}
+	return capped(b.String(), MaxShown)
+}
+
+// output shows the last lines of what the code printed, for one invariant: they
+// all load the same code.
+func (t *teller) output(b *strings.Builder, text string) {
+	if strings.TrimSpace(text) == "" || t.shown {
+		return
+	}
+	t.shown = true
+	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(text, "\ufffd"), "\r\n"), "\n")
+	if before := len(lines) - maxOutput; before > 0 {
+		fmt.Fprintf(b, "| (%d lines before)\n", before)
+		lines = lines[before:]
+	}
+	for _, line := range lines {
+		b.WriteString("| " + cut(strings.TrimRight(line, "\r"), maxDetail) + "\n")
+	}
+}
+
+// cut bounds one line.
+func cut(line string, n int) string {
+	if len(line) <= n {
+		return line
+	}
+	return strings.ToValidUTF8(line[:n], "") + "..."
 }
 
 // refusalFor is the common sentence of sealed rows at None. A row that lets the

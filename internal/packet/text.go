@@ -101,12 +101,27 @@ func (t *text) rows() {
 		if len(r.IDs) > 0 {
 			t.line("               %s", cleanAll(r.IDs))
 		}
-		if r.Shown != "" {
-			t.line("               the pushed code did not load; it printed:")
-			for l := range strings.Lines(r.Shown) {
-				t.line("               | %s", clean(strings.TrimRight(l, "\r\n")))
-			}
+		t.shown(r)
+	}
+}
+
+func (t *text) shown(r Row) {
+	if textLane(r.Lane) {
+		for l := range strings.Lines(r.Shown) {
+			t.line("               %s", clean(strings.TrimRight(l, "\r\n")))
 		}
+		return
+	}
+	t.output(r.Shown)
+}
+
+func (t *text) output(printed string) {
+	if printed == "" {
+		return
+	}
+	t.line("               the pushed code did not load; it printed:")
+	for l := range strings.Lines(printed) {
+		t.line("               | %s", clean(strings.TrimRight(l, "\r\n")))
 	}
 }
 
@@ -186,18 +201,32 @@ func (t *text) freezes() {
 }
 
 func (t *text) invariants() {
+	ok := 0
 	for _, v := range t.doc.Invariants {
-		switch {
-		case !v.Ran:
-			t.line("  invariant    %s (%s) did not run", clean(v.ID), clean(v.Source))
-		case !v.OK:
-			t.line("  invariant    %s (%s) failed", clean(v.ID), clean(v.Source))
-		default:
-			continue
+		if v.OK {
+			ok++
 		}
-		for _, n := range v.Notes {
-			t.line("               note %s", clean(n))
-		}
+		t.invariant(v)
+	}
+	t.line("  invariants   %d of %d hold", ok, len(t.doc.Invariants))
+}
+
+func (t *text) invariant(v Invariant) {
+	id, source := clean(v.ID), clean(v.Source)
+	switch {
+	case v.Coupled:
+		t.line("  invariant    %s (%s): the passes disagree (environment coupling)", id, source)
+	case !v.Ran:
+		t.line("  invariant    %s (%s) did not run", id, source)
+	case !v.OK:
+		t.line("  invariant    %s (%s) failed", id, source)
+	}
+	if v.Detail != "" {
+		t.line("               %s", clean(v.Detail))
+	}
+	t.output(v.Output)
+	for _, n := range v.Notes {
+		t.line("               note %s", clean(n))
 	}
 }
 
