@@ -151,6 +151,13 @@ func (p Patterns) Match(path []byte) bool {
 	return false
 }
 
+// Leads says whether an entry below the directory dir may match, so that a search
+// has to look there. A directory that matches itself leads as well.
+func (p Patterns) Leads(dir []byte) bool {
+	comps := strings.Split(string(dir), "/")
+	return slices.ContainsFunc(p.list, func(one pattern) bool { return one.glob.leads(comps) })
+}
+
 // at says whether path is at or below the plain path comps.
 func at(path []byte, comps []string) bool {
 	for i, comp := range comps {
@@ -283,6 +290,19 @@ func (g glob) firstMatch(path []string, same func(pattern, name string) bool) in
 		}
 		live = next
 	}
+}
+
+// leads says whether path can be the beginning of one that matches.
+func (g glob) leads(path []string) bool {
+	for i, comp := range g.comps {
+		if comp == "**" || i == len(path) {
+			return true
+		}
+		if !matchComponent(comp, path[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // enter marks position at, and the ones that a "**" reaches without a component.

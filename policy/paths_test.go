@@ -56,6 +56,52 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+func TestDirectoriesThatLeadToAMatch(t *testing.T) {
+	for _, c := range []struct {
+		pattern  string
+		yes, nay []string
+	}{
+		{"CHANGELOG*", []string{"CHANGELOG", "CHANGELOG.d", "CHANGELOG.d/x"}, []string{"src", "src/CHANGELOG"}},
+		{"changelog/**", []string{"changelog", "changelog/x/y"}, []string{"change", "changelog2", "x/changelog"}},
+		{"docs/*/news.md", []string{"docs", "docs/a", "docs/a/news.md"}, []string{"doc", "docs/a/b"}},
+		{"docs/**/news.md", []string{"docs", "docs/a", "docs/a/b/c"}, []string{"x"}},
+		{"**/news.md", []string{"a", "a/b"}, nil},
+	} {
+		p := mustPatterns(t, c.pattern)
+		for _, dir := range c.yes {
+			if !p.Leads([]byte(dir)) {
+				t.Errorf("%q does not lead to %q", dir, c.pattern)
+			}
+		}
+		for _, dir := range c.nay {
+			if p.Leads([]byte(dir)) {
+				t.Errorf("%q leads to %q", dir, c.pattern)
+			}
+		}
+	}
+	if (Patterns{}).Leads([]byte("a")) {
+		t.Error("the zero value leads somewhere")
+	}
+}
+
+// Whatever matches is found by a search that follows Leads.
+func FuzzLeadsToAllThatMatches(f *testing.F) {
+	f.Add("CHANGELOG*", "CHANGELOG.md")
+	f.Add("a/**/b?", "a/x/y/bc/d")
+	f.Add("**/z", "z")
+	f.Fuzz(func(t *testing.T, pattern, path string) {
+		p, err := ParsePatterns([]string{pattern})
+		if err != nil || !p.Match([]byte(path)) {
+			return
+		}
+		for i := range len(path) {
+			if path[i] == '/' && !p.Leads([]byte(path[:i])) {
+				t.Errorf("%q matches %q, and %q does not lead there", pattern, path, path[:i])
+			}
+		}
+	})
+}
+
 func TestOddPathsAreBytes(t *testing.T) {
 	p := mustPatterns(t, "oracles/", "**/deep.json")
 	deep := strings.Repeat("d/", 4000)
