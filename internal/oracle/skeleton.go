@@ -1,22 +1,8 @@
 package oracle
 
 import (
-	"context"
-	"errors"
-
 	"github.com/sealgate/sealgate/internal/finding"
 )
-
-var errSkeleton = errors.New("read oracle files: not built yet")
-
-// DirTree is the tree of a directory on disk.
-func DirTree(root string) (Tree, error) { return Tree{}, errSkeleton }
-
-// Load reads and checks the oracle files of a tree.
-func Load(ctx context.Context, t Tree) (Set, error) { return Set{}, errSkeleton }
-
-// ManifestOf is the manifest that belongs to these ids.
-func ManifestOf(ids []string) []byte { return nil }
 
 // Direction says which way a meaning moved.
 type Direction uint8
