@@ -149,7 +149,8 @@ func (g *Gate) yaml(dir string) string {
 	for _, p := range g.Protected {
 		fmt.Fprintf(&y, "      - %s\n", strings.ReplaceAll(p, "\n", "\n        "))
 	}
-	fmt.Fprintf(&y, "    maintainers: %[1]s/maintainers\n    revoked_keys: %[1]s/revoked_keys\n    agents: %[1]s/agents\n    threshold: 1\n    seal: %[2]t\n    replay: %[2]t\n", dir, g.Hookd != nil)
+	fmt.Fprintf(&y, "    maintainers: %[1]s/maintainers\n    revoked_keys: %[1]s/revoked_keys\n    agents: %[1]s/agents\n    threshold: 1\n    seal: %[2]t\n    replay: %[3]t\n",
+		dir, g.Hookd != nil && g.Hookd.Sealed != "", g.Hookd != nil)
 	if g.Modes != "" {
 		fmt.Fprintf(&y, "    mode:\n%s", g.Modes)
 	}
@@ -162,32 +163,29 @@ type Daemon struct {
 	Repo                       string // repository id
 	Socket, HostKey, ClientKey string
 	Port                       int // on loopback, beside the socket
-	Config, Sealed             string
-	Own                        bool // sandboxes have uids of their own
+	Config                     string
+	Sealed                     string // its sealed tree; empty: none
+	Own                        bool   // sandboxes have uids of their own
 	logFile                    string
 	cmd                        *exec.Cmd
 	ended                      chan struct{} // closed when cmd has ended
 }
 
-// Hookd lays out a sealed tree and a hookd's configuration, locks the tree,
-// and does not start anything. Paths of sealed are relative to the tree.
+// Hookd lays out a hookd's configuration and a sealed tree, which is not locked
+// yet, and does not start anything. Paths of sealed are relative to the tree;
+// where it is nil, there is none.
 func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*Daemon, error) {
 	dir := filepath.Join(r.Dir, name)
 	d := &Daemon{
-		rig: r, Repo: repo, Own: os.Getuid() == 0,
-		Config: filepath.Join(dir, "hookd.yaml"), Sealed: filepath.Join(dir, "sealed"),
+		rig: r, Repo: repo, Own: os.Getuid() == 0, Config: filepath.Join(dir, "hookd.yaml"),
 		ClientKey: filepath.Join(r.Dir, name+"-client"), logFile: filepath.Join(r.Dir, name+".log"),
 	}
-	for _, sub := range []string{"sealed/properties", "sealed/fixtures"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			return nil, err
-		}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
 	}
-	for path, body := range sealed {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(d.Sealed, path)), 0o700); err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(filepath.Join(d.Sealed, path), body, 0o600); err != nil {
+	if sealed != nil {
+		d.Sealed = filepath.Join(dir, "sealed")
+		if err := writeSealed(d.Sealed, sealed); err != nil {
 			return nil, err
 		}
 	}
@@ -216,7 +214,10 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 	if d.Own {
 		fmt.Fprintf(&y, "sandbox:\n  uids: {first: %d, count: %d}\n", firstSlot(), slots)
 	}
-	fmt.Fprintf(&y, "workers: 2\n%srepositories:\n  - id: %s\n    name: shop\n    seal: %s\n    python: /usr/bin/python3\n", more, d.Repo, d.Sealed)
+	fmt.Fprintf(&y, "workers: 2\n%srepositories:\n  - id: %s\n    name: shop\n    python: /usr/bin/python3\n", more, d.Repo)
+	if d.Sealed != "" {
+		fmt.Fprintf(&y, "    seal: %s\n", d.Sealed)
+	}
 	if err := os.WriteFile(d.Config, []byte(y.String()), 0o600); err != nil {
 		return nil, err
 	}
@@ -227,6 +228,23 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 		return nil, err
 	}
 	return d, nil
+}
+
+func writeSealed(dir string, files map[string][]byte) error {
+	for _, sub := range []string{"properties", "fixtures"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return err
+		}
+	}
+	for path, body := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, path), body, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // FreePort finds a port of loopback that nobody listens on.
