@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil && !errors.As(err, &known) && ctx.Err() != nil {
 		err = undecided("interrupted; nothing was signed after that", nil)
 	}
-	return report(stderr, err)
+	return tell(stderr, err)
 }
 
 func (a *app) root() *cobra.Command {

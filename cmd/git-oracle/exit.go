@@ -52,9 +52,9 @@ func usage(format string, args ...any) error {
 	return &problem{code: exitUsage, what: fmt.Sprintf(format, args...), hints: []string{"git oracle help"}}
 }
 
-// report writes err in the product's voice and answers its exit code. An error
+// tell writes err in the product's voice and answers its exit code. An error
 // of no known kind is a failure to find out.
-func report(w io.Writer, err error) exit {
+func tell(w io.Writer, err error) exit {
 	if err == nil {
 		return exitDone
 	}
