@@ -36,6 +36,11 @@ func openOracle(ctx context.Context, c *clone, remoteName string) (*oracleClone,
 	if err != nil {
 		return nil, err
 	}
+	return openGated(ctx, c, r)
+}
+
+// openGated is openOracle for a remote that has been asked.
+func openGated(ctx context.Context, c *clone, r *remote) (*oracleClone, error) {
 	g, err := c.readGate(ctx, r)
 	if err != nil {
 		return nil, err

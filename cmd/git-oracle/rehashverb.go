@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -110,30 +110,30 @@ func (r *rehashing) file(ctx context.Context, name string) error {
 	if err != nil {
 		return refused(err.Error())
 	}
-	lines := strings.SplitAfter(string(text), "\n")
-	changed := r.changed
-	for _, row := range writtenRows(lines) {
-		if len(r.wanted) > 0 && !slices.Contains(r.wanted, row.id) || row.id == "" || row.blobLine < 0 {
-			continue
+	var failed error
+	edited, rows := oracle.Rehash(text, func(id, blob string) (string, bool) {
+		if failed != nil || len(r.wanted) > 0 && !slices.Contains(r.wanted, id) {
+			return "", false
 		}
-		sum, err := r.draft.blobSum(ctx, row.blob)
+		sum, err := r.draft.blobSum(ctx, blob)
 		if err != nil {
-			return fmt.Errorf("%s: %w", quoted(row.id), err)
+			failed = fmt.Errorf("%s: %w", quoted(id), err)
 		}
-		r.found = append(r.found, row.id)
-		if sum == row.sum {
+		return sum, err == nil
+	})
+	if failed != nil {
+		return failed
+	}
+	for _, row := range rows {
+		r.found = append(r.found, row.ID)
+		if row.Old == row.New {
 			continue
 		}
-		row.rehash(lines, sum)
 		r.changed++
-		was := short(row.sum)
-		if was == "" {
-			was = "none"
-		}
-		r.lines = append(r.lines, fmt.Sprintf("%s: %s: blob_sha256 %s -> %s (%s)", quoted(name), quoted(row.id), quoted(was), short(sum), quoted(row.blob)))
+		r.lines = append(r.lines, fmt.Sprintf("%s: %s: blob_sha256 %s -> %s (%s)", quoted(name), quoted(row.ID), quoted(short(row.Old)), short(row.New), quoted(row.Blob)))
 	}
-	if r.changed > changed {
-		r.draft.put(name, []byte(strings.Join(lines, "")))
+	if !bytes.Equal(edited, text) {
+		r.draft.put(name, edited)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -97,67 +96,4 @@ func (r rowSpec) append(text []byte) []byte {
 		out = append(out, row[:bytes.IndexByte(row, '\n')+1]...)
 	}
 	return append(out, row...)
-}
-
-// writtenRow is where an [[invariant]] stands in the text of a file. Lines count
-// from 0; -1 is none.
-type writtenRow struct {
-	id, blob, sum     string
-	blobLine, sumLine int
-}
-
-var (
-	rowHead  = regexp.MustCompile(`^[ \t]*\[\[[ \t]*invariant[ \t]*\]\][ \t]*(#.*)?$`)
-	anyHead  = regexp.MustCompile(`^[ \t]*\[`)
-	rowValue = regexp.MustCompile(`^[ \t]*(id|blob|blob_sha256)[ \t]*=[ \t]*(?:"([^"\\]*)"|'([^']*)')[ \t]*(#.*)?$`)
-)
-
-// writtenRows finds the rows in a file's lines. It knows the usual layout, one
-// key a line; what it takes for a row is checked by the reader afterwards.
-func writtenRows(lines []string) []writtenRow {
-	var rows []writtenRow
-	inside := false
-	for i, line := range lines {
-		line = strings.TrimRight(line, "\r\n")
-		if rowHead.MatchString(line) {
-			rows, inside = append(rows, writtenRow{blobLine: -1, sumLine: -1}), true
-			continue
-		}
-		if anyHead.MatchString(line) {
-			inside = false
-		}
-		if found := rowValue.FindStringSubmatch(line); inside && found != nil {
-			rows[len(rows)-1].set(i, found[1], found[2]+found[3])
-		}
-	}
-	return rows
-}
-
-func (r *writtenRow) set(line int, key, value string) {
-	switch key {
-	case "id":
-		r.id = value
-	case "blob":
-		r.blob, r.blobLine = value, line
-	case "blob_sha256":
-		r.sum, r.sumLine = value, line
-	}
-}
-
-// rehash puts a digest into the lines. A row without one gets the line after its
-// blob; the lines of other rows stay where they are.
-func (r writtenRow) rehash(lines []string, sum string) {
-	if r.sumLine >= 0 {
-		line := lines[r.sumLine]
-		at := strings.IndexByte(line, '=') + 1
-		at += strings.IndexAny(line[at:], `"'`) + 1
-		lines[r.sumLine] = line[:at] + sum + line[at+len(r.sum):]
-		return
-	}
-	line := lines[r.blobLine]
-	end := line[len(strings.TrimRight(line, "\r\n")):]
-	if end == "" {
-		lines[r.blobLine], end = line+"\n", "\n"
-	}
-	lines[r.blobLine] += "blob_sha256 = " + strconv.Quote(sum) + end
 }

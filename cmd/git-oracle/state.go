@@ -78,17 +78,43 @@ func (o *oracleClone) complete(ctx context.Context, tree string) error {
 			ids = append(ids, file.New)
 		}
 	}
-	gone, err := o.missing(ctx, ids)
+	return o.bringObjects(ctx, promisor, ids)
+}
+
+// bringFiles fetches the files at or below some paths that a partial clone
+// lacks.
+func (c *clone) bringFiles(ctx context.Context, tree string, specs ...string) error {
+	promisor, err := c.promisor(ctx)
+	if err != nil || promisor == "" {
+		return err
+	}
+	out, err := c.out(ctx, append([]string{"ls-tree", "-r", "-z", "--full-tree", tree, "--"}, specs...)...)
+	if err != nil {
+		return undecided("list the files of "+short(tree), err)
+	}
+	var ids []string
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		meta, _, _ := strings.Cut(entry, "\t")
+		if fields := strings.Fields(meta); len(fields) == 3 && fields[1] == "blob" {
+			ids = append(ids, fields[2])
+		}
+	}
+	slices.Sort(ids)
+	return c.bringObjects(ctx, promisor, slices.Compact(ids))
+}
+
+func (c *clone) bringObjects(ctx context.Context, promisor string, ids []string) error {
+	gone, err := c.missing(ctx, ids)
 	if err != nil {
 		return undecided("look for objects", err)
 	}
 	if len(gone) == 0 {
 		return nil
 	}
-	err = o.talk(ctx, []byte(strings.Join(gone, "\n")+"\n"), "-c", "fetch.negotiationAlgorithm=noop", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
+	err = c.talk(ctx, []byte(strings.Join(gone, "\n")+"\n"), "-c", "fetch.negotiationAlgorithm=noop", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
 		"--no-recurse-submodules", "--no-auto-maintenance", "--refmap=", "--filter=blob:none", "--stdin", promisor)
 	if err != nil {
-		return undecided("fetch the protected files that this partial clone lacks", err)
+		return undecided("fetch the files that this partial clone lacks", err)
 	}
 	return nil
 }
