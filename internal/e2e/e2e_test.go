@@ -115,12 +115,14 @@ func setup(env *testscript.Env) error {
 
 func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
 
-// gate SEED [-seal DIR] [-wait D] [-strict] [-tcp] [-more YAML]: makes the bare
-// repository $SRV from the directory SEED, puts a gate on its main branch, and
-// with -seal a hookd that holds DIR as its sealed tree.
+// gate SEED [-seal DIR] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE] [-more YAML]:
+// makes the bare repository $SRV from the directory SEED, puts a gate on its main
+// branch, and with -seal a hookd that holds DIR as its sealed tree. With -empty
+// SEED is only a repository to push from; -paths is the mode of the static checks,
+// for all refs.
 func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: gate SEED [-seal DIR] [-wait D] [-strict] [-tcp] [-more YAML]")
+		ts.Fatalf("usage: gate SEED [-seal DIR] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE] [-more YAML]")
 	}
 	h := of(ts)
 	seed, opts := ts.MkAbs(args[0]), options(ts, args[1:])
@@ -129,8 +131,11 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	git(ts, seed, "init", "-q", "-b", "main", ".")
 	git(ts, seed, "add", "-A")
 	git(ts, seed, "commit", "-q", "-m", "Start")
-	git(ts, seed, "push", "-q", server, "main:main")
-	tip := git(ts, server, "rev-parse", "main")
+	tip := "none"
+	if opts["-empty"] == "" {
+		git(ts, seed, "push", "-q", server, "main:main")
+		tip = git(ts, server, "rev-parse", "main")
+	}
 	id := rig.UUID()
 	if dir := opts["-seal"]; dir != "" {
 		d, err := h.rig.Hookd("hookd", id, readTree(ts, ts.MkAbs(dir)), opts["-more"]+"\n")
@@ -143,6 +148,9 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	g := &rig.Gate{Server: server, ID: id, Protected: []string{"ref: refs/heads/main\nbaseline: " + tip, "pattern: refs/heads/release/**"}, Hookd: h.hookd, Wait: opts["-wait"], TCP: opts["-tcp"] != ""}
 	if opts["-strict"] != "" {
 		g.Modes = "      topic: {paths: enforce, replay: enforce}\n"
+	}
+	if mode := opts["-paths"]; mode != "" {
+		g.Modes = fmt.Sprintf("      protected: {paths: %[1]s}\n      topic: {paths: %[1]s}\n", mode)
 	}
 	ts.Check(h.rig.Install(g, "gate"))
 	h.gate = g
@@ -266,9 +274,9 @@ func options(ts *testscript.TestScript, args []string) map[string]string {
 	opts := map[string]string{}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
-		case "-strict", "-tcp":
+		case "-strict", "-tcp", "-empty":
 			opts[args[i]] = "yes"
-		case "-seal", "-wait", "-more":
+		case "-seal", "-wait", "-more", "-paths":
 			if i+1 == len(args) {
 				ts.Fatalf("%s needs a value", args[i])
 			}
