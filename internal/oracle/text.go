@@ -1,6 +1,9 @@
 package oracle
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // maxShown is how much of a foreign string is shown.
 const maxShown = 80
@@ -28,3 +31,5 @@ var wordByte = func() (t [256]bool) {
 	}
 	return t
 }()
+
+func joined(patterns []string) string { return strings.Join(patterns, ", ") }
