@@ -59,6 +59,7 @@ var rules = map[string]rule{
 	"internal/sandbox/plain":           {ours: []string{"internal/sandbox"}},
 	"internal/candidate":               {ours: []string{"internal/sandbox"}},
 	"internal/candidate/candidatetest": {ours: []string{"internal/candidate", "internal/sandbox", "internal/sandbox/plain"}},
+	"internal/candidate/drivertest":    {ours: []string{"internal/candidate", "internal/sandbox"}},
 	"internal/judge":                   {ours: []string{"internal/sealed", "internal/candidate", "internal/sandbox"}},
 	"internal/runner":                  {ours: []string{"internal/replay", "internal/report", "internal/gitrepo", "internal/sealed", "internal/judge", "internal/candidate", "internal/sandbox", "policy", "internal/packet", "internal/packetstore", "internal/wire", "internal/proc", "internal/gitrepo/storage"}, others: []string{zerolog}},
 	"internal/packet":                  {ours: []string{"policy"}},

@@ -1,0 +1,2 @@
+package KitBroken;
+die "broken on purpose";

@@ -1,0 +1,5 @@
+package KitPackage::Deeper;
+
+sub here { return "nested" }
+
+1;

@@ -1,0 +1,5 @@
+package KitElsewhere;
+
+sub here { return "elsewhere" }
+
+1;
