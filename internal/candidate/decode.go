@@ -55,8 +55,8 @@ const (
 type Value struct {
 	Type Type
 	// Whole is the number of a Bool (0, 1) and of an Int that fits, the flag of an
-	// Iterator that ended (1), and the class number of an Enum, NamedTuple, Record or
-	// Class. Class numbers are those of one candidate.
+	// Iterator that ended (1), and the class number of an Enum, NamedTuple, Record,
+	// Class or Opaque. Class numbers are those of one candidate.
 	Whole int64
 	// Big is an Int that does not fit into Whole, and nil where it does.
 	Big *big.Int
@@ -98,15 +98,22 @@ const maxDecoded = 1 << 19
 // Decode reads the value of an "ok" reply that Check accepts and that is in the
 // plain form: no references, no definitions. Containers hold what was sent, in its
 // order; whether a number, date or key makes sense is looked at, equality is not.
-func Decode(reply []byte) (Value, error) {
-	d := decoder{reader: reader{text: reply}}
+func Decode(reply []byte) (Value, error) { return Names(nil).Decode(reply) }
+
+// Names are the names of the classes that one candidate has described so far, by
+// their numbers. They are for people: pushed code chose them.
+type Names map[int64]string
+
+// Decode is Decode, and keeps the names that the reply brings.
+func (names Names) Decode(reply []byte) (Value, error) {
+	d := decoder{reader: reader{text: reply}, names: names}
 	d.open()
 	if kind := d.string(); d.err == nil && kind != OK {
 		return Value{}, fmt.Errorf("decode reply: it is %q", kind)
 	}
 	d.comma()
 	v := d.value()
-	d.fields(d.none, func() { d.list(d.class) })
+	d.fields(d.none, func() { d.list(d.named) })
 	if d.err == nil && d.at != len(d.text) {
 		d.fail("text after the end")
 	}
@@ -120,6 +127,66 @@ func Decode(reply []byte) (Value, error) {
 type decoder struct {
 	reader
 	values int
+	names  Names
+}
+
+// named reads the description of a class and keeps its name.
+func (d *decoder) named() {
+	ahead := decoder{reader: reader{text: d.text, at: d.at}}
+	ahead.open()
+	number := ahead.number()
+	ahead.comma()
+	name := ahead.string()
+	d.class()
+	if d.names != nil && d.err == nil {
+		d.names[number] = name
+	}
+}
+
+// Raised says in one line what a "raise" or "stop" reply carries: class and text of
+// an exception, or the text that a driver of another language puts there.
+func (names Names) Raised(reply []byte) string {
+	if Kind(reply) == Stop {
+		return "StopIteration"
+	}
+	d := decoder{reader: reader{text: reply}, names: names}
+	d.open()
+	d.string()
+	d.comma()
+	start := d.at
+	d.reader.value()
+	d.comma()
+	d.list(d.definition)
+	d.comma()
+	d.list(d.named)
+	e := decoder{reader: reader{text: reply, at: start}}
+	if e.peek() == '"' {
+		return e.string()
+	}
+	e.open()
+	if e.string() != "x" {
+		return "an exception"
+	}
+	e.comma()
+	e.number()
+	e.comma()
+	class := names.of(e.value())
+	e.comma()
+	if text := e.value(); text.Type == Str && text.Text != "" {
+		return class + ": " + text.Text
+	}
+	return class
+}
+
+// of is the name of a Class.
+func (names Names) of(class Value) string {
+	if _, name, ok := strings.Cut(class.Text, "."); ok {
+		return name
+	}
+	if name := names[class.Whole]; name != "" {
+		return name
+	}
+	return "an exception"
 }
 
 // none reads an empty list.
@@ -237,7 +304,7 @@ func (d *decoder) tagged() Value {
 	case "E":
 		v = Value{Type: Ellipsis}
 	case "o", "m", "x":
-		return d.opaque()
+		return d.opaque(tag)
 	default:
 		d.fail("a tag that is no plain value")
 	}
@@ -363,15 +430,22 @@ func (d *decoder) member() Value {
 	return v
 }
 
-// opaque reads over what has no plain value.
-func (d *decoder) opaque() Value {
+// opaque reads over what has no plain value. Of an object, its class is kept.
+func (d *decoder) opaque(tag string) Value {
+	v := Value{}
+	if tag == "o" {
+		d.comma()
+		d.number()
+		d.comma()
+		v.Whole = d.number()
+	}
 	for d.err == nil && d.peek() != ']' {
 		if d.take(',') {
 			d.skip()
 		}
 	}
 	d.close()
-	return Value{}
+	return v
 }
 
 // skip reads any JSON that Check accepts inside a reply.
