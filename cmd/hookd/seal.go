@@ -272,7 +272,7 @@ func (a *app) verified(dir, word string) error {
 	}
 	a.say("%s: %s, %s, %s, %s; seal %s", word,
 		count(len(t.Properties), "property", "properties"), count(len(t.Fixtures), "fixture", "fixtures"),
-		count(len(t.Oracles()), "invariant file", "invariant files"), count(len(t.Freezes.Entries()), "freeze", "freezes"), t.Digest[:12])
+		count(len(t.Invariants()), "invariant", "invariants"), count(len(t.Freezes.Entries()), "freeze", "freezes"), t.Digest[:12])
 	for _, w := range a.warnings(t) {
 		fmt.Fprintf(a.stderr, "hint: %s\n", w)
 	}

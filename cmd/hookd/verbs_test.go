@@ -101,7 +101,7 @@ func TestFromNothingToALockedTree(t *testing.T) {
 	d.fails(exitNotOK, "parent_sha_at_lock: a placeholder", "seal", "lock", "--seal", dir)
 	d.fails(exitNotOK, "hint: give --parent", "seal", "lock", "--seal", dir)
 	r := d.run("seal", "lock", "--seal", dir, "--parent", commitA)
-	if r.code != exitOK || !strings.Contains(r.out, "locked: 1 property, 1 fixture, 0 invariant files") || !strings.Contains(r.err, "still the template") {
+	if r.code != exitOK || !strings.Contains(r.out, "locked: 1 property, 1 fixture, 0 invariants") || !strings.Contains(r.err, "still the template") {
 		t.Errorf("%+v", r)
 	}
 	d.ok("seal", "verify", "--seal", dir)

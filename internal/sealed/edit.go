@@ -197,7 +197,8 @@ func AddFixture(dir, id, from string, r io.Reader) (name, sum string, err error)
 }
 
 // Lock binds the manifest to the files as they are: digests of properties and
-// fixtures, the parent commit, and freezes whose parent is still a placeholder.
+// fixtures, the parent commit, and freezes whose parent is still a placeholder;
+// the oracle files to their blobs, and the manifest of oracles/ to their ids.
 // It takes write permission from group and others, and the whole tree from
 // others. An empty parent keeps the one that is there. It returns what it
 // changed, one line each. A placeholder that it cannot fill, or a file that is
@@ -228,6 +229,9 @@ func Lock(dir, parent string) ([]string, error) {
 		return nil, err
 	}
 	if err := e.write(m, l); err != nil {
+		return nil, err
+	}
+	if err := e.lockOracles(); err != nil {
 		return nil, err
 	}
 	if _, err := Verify(dir); err != nil {
@@ -627,7 +631,7 @@ func (e *editor) finish(f *os.File, name string, data []byte) error {
 
 // replace writes a file aside and renames it into place.
 func (e *editor) replace(name string, data []byte) error {
-	aside := fmt.Sprintf(".%s.%d", name, os.Getpid())
+	aside := path.Join(path.Dir(name), fmt.Sprintf(".%s.%d", path.Base(name), os.Getpid()))
 	f, err := e.r.root.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err

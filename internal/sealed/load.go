@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 )
 
@@ -34,12 +33,12 @@ func (r *reader) tree() *Tree {
 	b := &treeBody{files: r.files}
 	t := &Tree{b: hide(b)}
 	r.all(PropertiesDir)
-	invariants := r.invariants()
+	b.invariants = r.invariants()
 	if man != nil {
 		m := parseManifest(man.data, true, r.c)
 		r.bind(t, m)
 		b.manifestSHA, b.parent = man.sum, m.Parent
-		if len(m.Properties) == 0 && invariants == 0 {
+		if len(m.Properties) == 0 && len(b.invariants) == 0 {
 			r.fault(ManifestName, "nothing to judge: no property (\"hookd seal new-property\" adds one), and no invariant below %s/", OraclesDir)
 		}
 	}
@@ -79,18 +78,6 @@ func (r *reader) needed(name string, limit int64) *file {
 
 func (r *reader) all(dir string) {
 	r.walk(dir, 1, func(name string) { r.needed(name, maxFile) })
-}
-
-// invariants reads oracles/ and counts its *.toml.
-func (r *reader) invariants() int {
-	n := 0
-	r.walk(OraclesDir, 1, func(name string) {
-		r.needed(name, maxFile)
-		if path.Ext(name) == ".toml" {
-			n++
-		}
-	})
-	return n
 }
 
 // bind joins the manifest's entries to the files.

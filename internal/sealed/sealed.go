@@ -16,6 +16,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+
+	"github.com/sealgate/sealgate/internal/oracle"
 )
 
 // Names in a sealed tree.
@@ -61,6 +63,7 @@ type treeBody struct {
 	manifestSHA string
 	parent      string
 	files       map[string]*file // by slash path below the tree
+	invariants  []oracle.Invariant
 	warnings    []string
 }
 
