@@ -11,7 +11,7 @@ import (
 // terminal nor look like something else: control, bidirectional and invisible
 // characters, and bytes that are no UTF-8, become escapes. A tab stays.
 func visible(line string) string {
-	if plain(line) {
+	if isPlain(line) {
 		return line
 	}
 	var b strings.Builder
@@ -34,7 +34,7 @@ func visible(line string) string {
 	return b.String()
 }
 
-func plain(line string) bool {
+func isPlain(line string) bool {
 	for i := range len(line) {
 		if c := line[i]; (c < ' ' && c != '\t') || c > '~' {
 			return false
@@ -104,7 +104,7 @@ func word(name string) string {
 	if name != "" && onlyOf(name, safe) {
 		return name
 	}
-	if !plain(name) {
+	if !isPlain(name) {
 		return quoted(name) // no shell would read it back: it is to be looked at first
 	}
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
