@@ -60,7 +60,7 @@ checked out, the only one, or origin; --remote names another.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
 	root.AddGroup(&cobra.Group{ID: forAll, Title: "Before you push:"}, &cobra.Group{ID: forOwners, Title: "For those who own the oracles:"})
-	addTo(root, forAll, a.statusVerb(), a.verifyVerb())
+	addTo(root, forAll, a.statusVerb(), a.checkVerb(), a.runVerb(), a.verifyVerb())
 	addTo(root, forOwners, a.approveVerb(), a.initVerb(), a.addVerb(), a.rehashVerb(), a.manifestVerb())
 	addTo(root, "", a.versionVerb())
 	return root
@@ -214,6 +214,7 @@ and several of them change protected paths, each step is signed.`,
 	flags.BoolVar(&opts.replace, "replace", false, "REV replaces what the ref has (rewind, forced push); nothing is merged")
 	flags.BoolVar(&opts.again, "again", false, "sign also what this key has a valid approval for")
 	flags.BoolVar(&opts.amend, "amend", false, "put the approval into HEAD's message instead of pushing it")
+	flags.BoolVar(&opts.diff, "diff", false, "show the text of the oracles' difference however long it is")
 	flags.BoolVar(&opts.print, "print", false, "print the approval as trailer lines instead of pushing it")
 	a.remoteFlag(cmd)
 	return cmd
