@@ -29,6 +29,7 @@ type approveOptions struct {
 	again   bool
 	amend   bool
 	print   bool
+	diff    bool
 }
 
 // signedStep is a step with the approval that was made for it.
@@ -60,7 +61,7 @@ func (o *oracleClone) approve(ctx context.Context, rev string, opts approveOptio
 	}
 	expires := o.now.Add(time.Duration(opts.days) * 24 * time.Hour)
 	if !opts.print {
-		if err := o.show(ctx, stdout, plans, expires, key, opts.days); err != nil {
+		if err := o.show(ctx, stdout, plans, expires, key, opts); err != nil {
 			return err
 		}
 	}
@@ -176,11 +177,11 @@ func (o *oracleClone) explain(err error, opts approveOptions) error {
 }
 
 // show is what the maintainer reads before he signs.
-func (o *oracleClone) show(ctx context.Context, w io.Writer, plans []plan, expires time.Time, key *signingKey, days int) error {
+func (o *oracleClone) show(ctx context.Context, w io.Writer, plans []plan, expires time.Time, key *signingKey, opts approveOptions) error {
 	for _, p := range plans {
 		fmt.Fprintf(w, "%s, %s:\n", o.describeTip(p), p.coming())
 		for i, s := range p.Steps {
-			if err := o.showStep(ctx, w, p, i, s); err != nil {
+			if err := o.showStep(ctx, w, p, i, s, opts.diff); err != nil {
 				return err
 			}
 		}
@@ -188,6 +189,11 @@ func (o *oracleClone) show(ctx context.Context, w io.Writer, plans []plan, expir
 		if err != nil {
 			return err
 		}
+		whole, err := o.meaning(ctx, p.trees[0], p.trees[1])
+		if err != nil {
+			return err
+		}
+		printAll(w, "  ", hookSays(whole.Findings(true)))
 		printAll(w, "  note: ", hopeless)
 		if p.Before == p.After {
 			fmt.Fprintln(w, "  note: what these commits change, they take back")
@@ -197,12 +203,12 @@ func (o *oracleClone) show(ctx context.Context, w io.Writer, plans []plan, expir
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "repository %s, valid until %s (%d days)\n", o.gate.Repo, instant(expires), days)
+	fmt.Fprintf(w, "repository %s, valid until %s (%d days)\n", o.gate.Repo, instant(expires), opts.days)
 	fmt.Fprintf(w, "signed with %s, %s\n", key.describe(), key.origin)
 	return nil
 }
 
-func (o *oracleClone) showStep(ctx context.Context, w io.Writer, p plan, i int, s step) error {
+func (o *oracleClone) showStep(ctx context.Context, w io.Writer, p plan, i int, s step, diff bool) error {
 	title, err := o.subject(ctx, s.Commit)
 	if err != nil {
 		return undecided("read commit "+short(s.Commit), err)
@@ -216,10 +222,13 @@ func (o *oracleClone) showStep(ctx context.Context, w io.Writer, p plan, i int, 
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		fmt.Fprintf(w, "  %s\n", file.line())
+	means, err := o.meaning(ctx, s.BeforeTree, s.AfterTree)
+	if err != nil {
+		return err
 	}
-	if err := o.showDiff(ctx, w, s.BeforeTree, s.AfterTree); err != nil {
+	printAll(w, "  ", meaningLines(means.Meanings))
+	printFiles(w, files)
+	if err := o.showText(ctx, w, s, means, diff); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "  from %s\n  to   %s\n", s.Before, s.After)

@@ -9,11 +9,15 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"github.com/sealgate/sealgate/internal/gate"
+	"github.com/sealgate/sealgate/internal/oracle"
 )
 
 const (
 	maxDiffLines = 2000
 	maxDiffWidth = 1000
+	shortDiff    = 40 // lines of a difference whose meaning has been said
 )
 
 // change is one entry of the protected paths that differs between two trees.
@@ -102,21 +106,57 @@ func kind(mode string) string {
 	}
 }
 
-// showDiff writes the textual difference of the protected paths. Attributes
-// and configuration that would hide text are switched off, and what could
-// steer a terminal is escaped. Each line is indented: none can pass for ours.
-func (o *oracleClone) showDiff(ctx context.Context, w io.Writer, from, to string) error {
+// showText writes the textual difference. That of the oracles is left out where it
+// is long and its meaning has been said, unless it is asked for.
+func (o *oracleClone) showText(ctx context.Context, w io.Writer, s step, means *gate.OracleChange, all bool) error {
+	told := len(means.Base.Faults) == 0 && len(means.Tip.Faults) == 0 && o.gate.protected.Match([]byte(oracle.Dir))
+	if all || !told {
+		return o.showDiff(ctx, w, s, maxDiffLines, o.gate.protected.Pathspecs()...)
+	}
+	if err := o.showDiff(ctx, w, s, maxDiffLines, append(o.gate.protected.Pathspecs(), ":(top,exclude,literal)"+oracle.Dir)...); err != nil {
+		return err
+	}
+	out, err := o.diff(ctx, s, ":(top,literal)"+oracle.Dir)
+	if err != nil {
+		return err
+	}
+	if n := bytes.Count(out, []byte("\n")); n > shortDiff {
+		fmt.Fprintf(w, "    (the text of oracles/ differs in %d lines: --diff shows them, or  git diff %s %s -- oracles)\n", n, short(s.BeforeTree), short(s.AfterTree))
+		return nil
+	}
+	printDiff(w, s, out, shortDiff)
+	return nil
+}
+
+// showDiff writes the textual difference of some paths.
+func (o *oracleClone) showDiff(ctx context.Context, w io.Writer, s step, most int, specs ...string) error {
+	out, err := o.diff(ctx, s, specs...)
+	if err != nil {
+		return err
+	}
+	printDiff(w, s, out, most)
+	return nil
+}
+
+// diff is the textual difference. Attributes and configuration that would hide
+// text are switched off.
+func (o *oracleClone) diff(ctx context.Context, s step, specs ...string) ([]byte, error) {
 	args := append([]string{"diff-tree", "-r", "-p", "--text", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
-		"--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=none", "--submodule=short", "--end-of-options", from, to, "--"},
-		o.gate.protected.Pathspecs()...)
+		"--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=none", "--submodule=short", "--end-of-options", s.BeforeTree, s.AfterTree, "--"}, specs...)
 	out, err := o.out(ctx, args...)
 	if err != nil {
-		return undecided("compare the protected paths", err)
+		return nil, undecided("compare the protected paths", err)
 	}
+	return out, nil
+}
+
+// printDiff escapes what could steer a terminal, and indents each line: none can
+// pass for ours.
+func printDiff(w io.Writer, s step, out []byte, most int) {
 	shown := 0
 	for line := range bytes.Lines(out) {
-		if shown == maxDiffLines {
-			fmt.Fprintf(w, "    (%d more lines: git diff %s %s)\n", bytes.Count(out, []byte("\n"))-shown, short(from), short(to))
+		if shown == most {
+			fmt.Fprintf(w, "    (%d more lines: git diff %s %s)\n", bytes.Count(out, []byte("\n"))-shown, short(s.BeforeTree), short(s.AfterTree))
 			break
 		}
 		shown++
@@ -126,5 +166,4 @@ func (o *oracleClone) showDiff(ctx context.Context, w io.Writer, from, to string
 		}
 		fmt.Fprintf(w, "    %s\n", visible(text))
 	}
-	return nil
 }

@@ -12,11 +12,17 @@ import (
 type exit int
 
 const (
-	exitDone      exit = 0  // done; verify: the static rules would accept
-	exitRefused   exit = 1  // no: refused, a conflict, not confirmed, a bad key or reason
+	exitDone      exit = 0  // done; verify: the static rules would accept; check: fine
+	exitRefused   exit = 1  // no: refused, a conflict, a fault, not confirmed, a bad key or reason
 	exitNothing   exit = 2  // approve: nothing to sign
 	exitUndecided exit = 3  // not found out: no gate, no answer, git failed
 	exitUsage     exit = 64 // the command line makes no sense
+
+	// check has the seed's codes, in another sense of 2 and 3.
+	exitTouched   exit = 2 // the oracles changed without approval
+	exitDropped   exit = 3 // an invariant is gone
+	exitUncovered exit = 4 // an invariant is not named in the harness
+	exitUnchecked exit = 5 // not found out
 )
 
 // problem is an error that knows its exit code and what to do next.

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/sealgate/sealgate/internal/approval"
+	"github.com/sealgate/sealgate/internal/gate"
 	"github.com/sealgate/sealgate/policy"
 )
 
@@ -27,6 +29,7 @@ type published struct {
 	Refs           []string `json:"refs"`
 	Harness        string   `json:"harness"`
 	Contact        string   `json:"contact"`
+	Changelog      []string `json:"changelog"`
 }
 
 // postedGate is the published gate, read.
@@ -35,6 +38,7 @@ type postedGate struct {
 	protected policy.Patterns
 	forbidden policy.Patterns // empty: none
 	refs      policy.Refs
+	changelog policy.Patterns // empty: no changelog is asked for
 }
 
 // readGate fetches and reads the remote's gate.
@@ -78,7 +82,7 @@ func parseGate(data []byte) (*postedGate, error) {
 	if err := onceEach(data); err != nil {
 		return nil, err
 	}
-	g := &postedGate{}
+	g := &postedGate{published: published{Harness: gate.DefaultHarness}}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&g.published); err != nil {
@@ -114,7 +118,24 @@ func (g *postedGate) parsePatterns() (err error) {
 	if g.refs, err = policy.ParseRefs(g.Refs); err != nil {
 		return fmt.Errorf("refs: %w", err)
 	}
+	g.Harness = strings.TrimSuffix(g.Harness, "/")
+	if g.Harness != "" && (!fs.ValidPath(g.Harness) || g.Harness == ".") {
+		return fmt.Errorf("harness %q is no directory below the root", g.Harness)
+	}
+	switch {
+	case g.Changelog == nil:
+		g.changelog = gate.DefaultChangelog()
+	case len(g.Changelog) > 0:
+		if g.changelog, err = policy.ParsePatterns(g.Changelog); err != nil {
+			return fmt.Errorf("changelog: %w", err)
+		}
+	}
 	return nil
+}
+
+// oracleRules are what the gate checks oracle files by.
+func (g *postedGate) oracleRules() gate.OracleRules {
+	return gate.OracleRules{Protected: g.protected, Harness: g.Harness, Changelog: g.changelog}
 }
 
 // onceEach refuses an object that is no flat JSON object with distinct keys;
@@ -128,7 +149,7 @@ func onceEach(data []byte) error {
 	if first != json.Delim('{') {
 		return errors.New("not a JSON object")
 	}
-	known := []string{"schema", "repo", "protected_paths", "forbidden_paths", "refs", "harness", "contact"}
+	known := []string{"schema", "repo", "protected_paths", "forbidden_paths", "refs", "harness", "contact", "changelog"}
 	seen := map[string]bool{}
 	for decoder.More() {
 		token, err := decoder.Token()

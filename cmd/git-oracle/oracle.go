@@ -96,13 +96,32 @@ func (o *oracleClone) readApprovals(ctx context.Context, refs []string) error {
 			return nil
 		}
 		o.published = append(o.published, token)
-		if s := token.Statement; s.Repo == o.gate.Repo && s.Paths == o.gate.protected.Digest() && s.Expires.After(o.now) {
-			o.approvals = append(o.approvals, token)
-		}
+		o.consider(token)
 		return nil
 	})
 	if err != nil {
 		return undecided("read the approvals", err)
+	}
+	return nil
+}
+
+// consider keeps an approval that could count here.
+func (o *oracleClone) consider(token approval.Token) {
+	if s := token.Statement; s.Repo == o.gate.Repo && s.Paths == o.gate.protected.Digest() && s.Expires.After(o.now) {
+		o.approvals = append(o.approvals, token)
+	}
+}
+
+// considerCarried adds the approvals that travel in commit messages.
+func (o *oracleClone) considerCarried(ctx context.Context, rev string) error {
+	tokens, err := o.carried(ctx, rev)
+	if err != nil {
+		return undecided("read the approvals in commit messages", err)
+	}
+	for _, token := range tokens {
+		if _, err := token.VerifyKey(); err == nil {
+			o.consider(token)
+		}
 	}
 	return nil
 }

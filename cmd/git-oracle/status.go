@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sealgate/sealgate/internal/approval"
+	"github.com/sealgate/sealgate/internal/gate"
 )
 
 const statusSchema = "sealgate-status-v1"
@@ -37,10 +38,14 @@ type updateStatus struct {
 	Before   string       `json:"before"`
 	After    string       `json:"after"`
 	Files    []change     `json:"files"`
+	Meanings []meaning    `json:"meanings"` // of the change of the oracles
+	Checks   []check      `json:"checks"`   // what the static checks say, were it approved
 	Steps    []stepStatus `json:"steps"`    // empty: nothing to approve
 	Approved bool         `json:"approved"` // every step is; true where there is none
 	Stale    []approved   `json:"stale"`
 	Hopeless []string     `json:"hopeless"` // what no approval helps
+
+	change *gate.OracleChange
 }
 
 type stepStatus struct {
@@ -81,7 +86,7 @@ func (o *oracleClone) status(ctx context.Context, rev, commit string) (*status, 
 }
 
 func (o *oracleClone) updateStatus(ctx context.Context, ref, commit string) (updateStatus, error) {
-	u := updateStatus{Ref: ref, Tip: o.remote.refs[ref], Conflict: []string{}, Files: []change{}, Steps: []stepStatus{}, Stale: []approved{}, Hopeless: []string{}}
+	u := updateStatus{Ref: ref, Tip: o.remote.refs[ref], Conflict: []string{}, Files: []change{}, Meanings: []meaning{}, Checks: []check{}, Steps: []stepStatus{}, Stale: []approved{}, Hopeless: []string{}}
 	p, err := o.plan(ctx, ref, commit, planning{})
 	var clash *conflict
 	if errors.As(err, &clash) {
@@ -105,10 +110,17 @@ func (o *oracleClone) updateStatus(ctx context.Context, ref, commit string) (upd
 		}
 		u.Stale = views(stale)
 	}
-	if len(p.Steps) > 0 {
-		u.Files, err = o.changes(ctx, p.trees[0], p.trees[1])
+	if len(p.Steps) == 0 {
+		return u, nil
 	}
-	return u, err
+	if u.Files, err = o.changes(ctx, p.trees[0], p.trees[1]); err != nil {
+		return u, err
+	}
+	if u.change, err = o.meaning(ctx, p.trees[0], p.trees[1]); err != nil {
+		return u, err
+	}
+	u.Meanings, u.Checks = meanings(u.change.Meanings), checks(u.change.Findings(true))
+	return u, nil
 }
 
 func views(tokens []approval.Token) []approved {
@@ -161,9 +173,7 @@ func (u updateStatus) print(w io.Writer, s *status) {
 		fmt.Fprintln(w, "  the protected paths do not change; no approval is needed")
 		return
 	}
-	for _, file := range u.Files {
-		fmt.Fprintf(w, "  %s\n", file.line())
-	}
+	u.printChange(w)
 	if len(u.Files) == 0 {
 		fmt.Fprintln(w, "  the protected paths change on the way and end as they are now")
 	}
@@ -177,6 +187,18 @@ func (u updateStatus) print(w io.Writer, s *status) {
 		fmt.Fprintf(w, "  not approved: approval %s is stale, the ref has moved on since; it must be approved again\n", short(u.Stale[0].Statement))
 	default:
 		fmt.Fprintln(w, "  not approved")
+	}
+}
+
+// printChange is what changes: its meaning, the files, and what the static checks
+// say of it.
+func (u updateStatus) printChange(w io.Writer) {
+	if u.change != nil {
+		printAll(w, "  ", meaningLines(u.change.Meanings))
+	}
+	printFiles(w, u.Files)
+	if u.change != nil {
+		printAll(w, "  ", hookSays(u.change.Findings(true)))
 	}
 }
 

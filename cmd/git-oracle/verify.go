@@ -243,6 +243,7 @@ func (o *oracleClone) rules(ctx context.Context, dir string, update push.Update)
 	return gate.Rules{
 		ID: o.gate.Repo, Refs: o.gate.refs, Signers: signers, Threshold: 1,
 		Protected: o.gate.protected, Forbidden: o.gate.forbidden,
+		Harness: o.gate.Harness, Changelog: o.gate.changelog,
 		ProtectedModes: gate.Modes{Paths: policy.Enforce, Replay: policy.Off},
 		TopicModes:     gate.Modes{Paths: policy.Enforce, Replay: policy.Off},
 	}, err
@@ -276,29 +277,15 @@ func (o *oracleClone) assumedSigners(ctx context.Context, dir string, update pus
 // keysInSight are the keys of the published approvals and of those in the
 // messages of the commits that would be pushed, as lines of a signers file.
 func (o *oracleClone) keysInSight(ctx context.Context, update push.Update) ([]string, error) {
-	tokens := slices.Clone(o.published)
-	args := []string{"rev-list", "--max-count=10000", update.New}
+	exclude := []string{}
 	if update.Old != o.zero {
-		args = append(args, "^"+update.Old)
+		exclude = append(exclude, "^"+update.Old)
 	}
-	for _, ref := range o.gate.present(o.remote) {
-		args = append(args, "^"+o.remote.refs[ref])
-	}
-	out, err := o.out(ctx, args...)
+	carried, err := o.carried(ctx, update.New, exclude...)
 	if err != nil {
 		return nil, err
 	}
-	err = o.repo.ReadAll(ctx, strings.Fields(string(out)), 5<<20, func(_ int, _ gitrepo.Object, data []byte) error {
-		for _, raw := range approval.FindTokens(data) {
-			if token, err := approval.ParseToken(raw); err == nil {
-				tokens = append(tokens, token)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
+	tokens := append(slices.Clone(o.published), carried...)
 	var keys []string
 	for _, token := range tokens {
 		if _, err := token.VerifyKey(); err != nil {
@@ -313,6 +300,29 @@ func (o *oracleClone) keysInSight(ctx context.Context, update push.Update) ([]st
 		}
 	}
 	return keys, nil
+}
+
+// carried are the approvals in the messages of the commits that rev has and no
+// protected ref does.
+func (o *oracleClone) carried(ctx context.Context, rev string, exclude ...string) ([]approval.Token, error) {
+	args := append([]string{"rev-list", "--max-count=10000", rev}, exclude...)
+	for _, ref := range o.gate.present(o.remote) {
+		args = append(args, "^"+o.remote.refs[ref])
+	}
+	out, err := o.out(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []approval.Token
+	err = o.repo.ReadAll(ctx, strings.Fields(string(out)), 5<<20, func(_ int, _ gitrepo.Object, data []byte) error {
+		for _, raw := range approval.FindTokens(data) {
+			if token, err := approval.ParseToken(raw); err == nil {
+				tokens = append(tokens, token)
+			}
+		}
+		return nil
+	})
+	return tokens, err
 }
 
 // records say that every protected ref stands at its good tip.
