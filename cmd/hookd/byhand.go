@@ -18,6 +18,7 @@ import (
 	"github.com/sealgate/sealgate/internal/gitrepo"
 	"github.com/sealgate/sealgate/internal/packet"
 	"github.com/sealgate/sealgate/internal/packetstore"
+	"github.com/sealgate/sealgate/internal/replay"
 	"github.com/sealgate/sealgate/internal/runner"
 	"github.com/sealgate/sealgate/internal/sealed"
 	"github.com/sealgate/sealgate/policy"
@@ -42,13 +43,14 @@ func replayCommand(a *app) *cobra.Command {
 	f.StringVar(&h.base, "base", "", "what it is judged from (default: its first parent)")
 	f.StringVar(&h.ref, "ref", "refs/heads/main", "protected ref whose sealed tree judges")
 	f.StringVar(&h.gitDir, "git-dir", "", "git repository that has the commit (default: hookd's mirror)")
+	f.StringVar(&h.report, "report", "", "file with the contributor's report of the commit's tree, where hookd.yaml asks for one")
 	f.BoolVar(&h.singleUID, "single-uid", false, "run under this user alone, without uids of their own; the packet says so")
 	return c
 }
 
 type byHand struct {
-	config, repo, commit, base, ref, gitDir string
-	singleUID                               bool
+	config, repo, commit, base, ref, gitDir, report string
+	singleUID                                       bool
 }
 
 func (a *app) replay(ctx context.Context, b byHand) error {
@@ -140,11 +142,32 @@ func (a *app) judge(ctx context.Context, h config.Hookd, repo runner.Repository,
 	if o[0].Missing() {
 		return packet.Packet{}, fmt.Errorf("find commit %s in %q: no such commit", id, b.gitDir)
 	}
-	return r.Decide(ctx, runner.ByHand(repo.ID, b.ref, b.base, id, o[0].ID), func(ctx context.Context, haves []string) (io.Reader, error) {
+	req := runner.ByHand(repo.ID, b.ref, b.base, id, o[0].ID)
+	if req.Report, err = readReport(b.report); err != nil {
+		return packet.Packet{}, err
+	}
+	return r.Decide(ctx, req, func(ctx context.Context, haves []string) (io.Reader, error) {
 		read, write := io.Pipe()
 		go func() { write.CloseWithError(packBoth(ctx, git, id, b.base, haves, write)) }()
 		return read, nil
 	})
+}
+
+// readReport reads a contributor's report; an empty name is none.
+func readReport(name string) ([]byte, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read report: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, replay.MaxReport+1))
+	if err != nil {
+		return nil, fmt.Errorf("read report: %w", err)
+	}
+	return data, nil // one that is too long is refused where it is asked for
 }
 
 // packBoth sends the commit, which need not reach its base.
@@ -215,7 +238,7 @@ func trial(at place) (config.Hookd, runner.Repository, error) {
 			Python: "/usr/bin/python3", Source: []string{".", "src"}, Table: policy.Default()}, nil
 	}
 	repo, err := repositoryOf(from.repo)
-	repo.SealFor = func(string) string { return at.seal }
+	repo.SealFor, repo.Report = func(string) string { return at.seal }, false
 	return from.hookd, repo, err
 }
 

@@ -363,7 +363,7 @@ func repositoryOf(r config.Replayed) (runner.Repository, error) {
 	}
 	sum := sha256.Sum256(table.YAML())
 	return runner.Repository{ID: r.ID, Name: r.Name, SealFor: r.SealFor, Python: r.Python, Library: r.Library, Source: r.Source,
-		Disclose: disclose, Table: table, TableSHA: hex.EncodeToString(sum[:])}, nil
+		Disclose: disclose, Table: table, TableSHA: hex.EncodeToString(sum[:]), Report: r.Report}, nil
 }
 
 func tableOf(file string) (policy.Table, error) {

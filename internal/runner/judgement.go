@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/internal/judge"
 	"github.com/sealgate/sealgate/internal/packet"
 	"github.com/sealgate/sealgate/internal/replay"
 	"github.com/sealgate/sealgate/internal/sealed"
@@ -27,19 +28,20 @@ type judgement struct {
 	req    replay.Request
 	asked  time.Time
 
-	mirror  *mirror
-	base    string // of the request; empty where the mirror lacks it
-	paths   paths
-	seal    *sealed.Tree // nil: none, or none may be read
-	key     laneKey
-	digest  string // of key
-	lanes   *sealedLanes
-	wasKept bool
-	begun   time.Time
-	laidOut time.Time // the tree, where this request ran the lanes
-	record  packet.Record
-	because map[policy.Fact][]string // ids behind a fact
-	shown   string
+	mirror   *mirror
+	base     string // of the request; empty where the mirror lacks it
+	paths    paths
+	seal     *sealed.Tree // nil: none, or none may be read
+	oracles  publicOracles
+	lists    map[laneKind][]judge.Invariant
+	version  string  // of what runs the lanes; empty where none has anything to run
+	parts    []*part // lanes that have something to run
+	evidence *evidence
+	begun    time.Time
+	laidOut  time.Time // the tree, where this request ran the lanes
+	record   packet.Record
+	because  map[policy.Fact][]string // ids behind a fact
+	shown    map[policy.Fact]string   // what may be shown beside a fact
 }
 
 // open brings in everything that the decision reads, except for the tree.
@@ -56,7 +58,13 @@ func (c *judgement) open(ctx context.Context, fetch fetcher) error {
 		return err
 	}
 	c.begun = r.Now()
-	return c.openSeal(ctx)
+	if err := c.openSeal(); err != nil {
+		return err
+	}
+	if c.oracles, err = c.readOracles(ctx); err != nil {
+		return err
+	}
+	return c.plan(ctx)
 }
 
 func (c *judgement) receive(ctx context.Context, fetch fetcher) error {
@@ -87,8 +95,8 @@ func (c *judgement) receive(ctx context.Context, fetch fetcher) error {
 	return err
 }
 
-// openSeal reads the sealed tree and names what the sealed lanes will read.
-func (c *judgement) openSeal(ctx context.Context) error {
+// openSeal reads the sealed tree.
+func (c *judgement) openSeal() error {
 	r := c.runner
 	dir := ""
 	if c.repo.SealFor != nil {
@@ -103,35 +111,20 @@ func (c *judgement) openSeal(ctx context.Context) error {
 		return endWithout(replay.SealInvalid, fmt.Errorf("load sealed tree of %s: %w", c.repo.Name, err))
 	}
 	c.seal = seal
-	python, library, version, err := r.lanes.Identity(ctx, c.repo)
-	if err != nil {
-		return err
-	}
-	c.key = laneKey{Repository: c.repo.ID, Tree: c.req.Tree, Paths: c.paths.digest, Seal: seal.Digest, Runner: version, Python: python,
-		Library: library, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes}
-	c.digest, err = c.key.digest()
-	return err
+	return nil
 }
 
 // flight is what must run before there is a decision; nil: nothing must.
-func (c *judgement) flight() (*flight, error) {
-	if c.seal == nil || len(c.seal.Properties) == 0 {
-		return nil, nil
+func (c *judgement) flight() *flight {
+	if c.recall() {
+		return nil
 	}
-	if lanes, ok := c.runner.kept.get(c.key, c.digest); ok {
-		c.lanes, c.wasKept = lanes, true
-		return nil, nil
-	}
-	return &flight{key: c.digest, repo: c.repo.ID, run: c.run}, nil
+	return &flight{key: flightKey(c.parts), repo: c.repo.ID, run: c.run}
 }
 
 // decide waits for the lanes and concludes.
 func (c *judgement) decide(ctx context.Context) (packet.Packet, error) {
-	f, err := c.flight()
-	if err != nil {
-		return packet.Packet{}, err
-	}
-	if f != nil {
+	if f := c.flight(); f != nil {
 		if err := c.wait(ctx, f); err != nil {
 			return packet.Packet{}, err
 		}
@@ -157,7 +150,7 @@ func (c *judgement) wait(ctx context.Context, f *flight) error {
 	var refused *refusal
 	switch {
 	case f.err == nil:
-		c.lanes = f.result
+		c.evidence = f.result
 		return nil
 	case errors.As(f.err, &refused):
 		return c.withoutLanes(ctx, replay.TreeRefused, refused)
@@ -169,42 +162,56 @@ func (c *judgement) wait(ctx context.Context, f *flight) error {
 }
 
 // run is the work of a flight: once more where the sandbox or a limit got in
-// the way, and kept where every outcome was reached.
-func (c *judgement) run(ctx context.Context) (*sealedLanes, error) {
+// the way, and kept where every outcome of a lane was reached.
+func (c *judgement) run(ctx context.Context) (*evidence, error) {
 	r := c.runner
 	log := r.Log.With().Str("push", c.req.Push).Str("repository", c.repo.Name).Str("commit", c.req.New).Logger()
+	found := c.evidence
+	if c.recall() { // by another flight, while this one waited
+		return found, nil
+	}
 	tree, err := r.trees.layOut(ctx, c.mirror, c.repo.ID, c.req.Tree, c.paths)
 	if err != nil {
 		return nil, err
 	}
 	defer tree.Release()
 	c.laidOut = r.Now()
-	var lanes *sealedLanes
 	for attempt := 1; attempt <= 2; attempt++ {
-		lanes, err = r.lanes.Run(ctx, c.repo, c.seal, tree)
+		var got *evidence
+		got, err = r.lanes.Run(ctx, c.missing(found, tree))
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if err == nil && lanes.Complete {
-			break
+		if err == nil {
+			found.take(got)
+			if found.complete() {
+				break
+			}
 		}
-		log.Warn().Err(err).Int("attempt", attempt).Msg("sealed lanes incomplete")
+		log.Warn().Err(err).Int("attempt", attempt).Msg("lanes incomplete")
 	}
 	if err != nil {
 		return nil, err
 	}
-	lanes.Notes = append(lanes.Notes, tree.Notes...)
-	if err := r.kept.put(c.key, c.digest, lanes); err != nil {
+	for _, p := range c.parts {
+		if !p.kept {
+			found.lane(p.kind).note(tree.Notes)
+		}
+	}
+	if err := c.keep(found); err != nil {
 		log.Error().Err(err).Msg("result not kept") // it is judged again next time
 	}
-	return lanes, nil
+	return found, nil
 }
 
 // withoutLanes writes the packet of a request that could not be judged.
 func (c *judgement) withoutLanes(ctx context.Context, cause replay.Cause, why error) error {
 	c.fill()
 	c.record.Outcome, c.record.Cause = packet.Undecided, string(cause)
-	c.record.Lanes = []packet.Lane{{Name: packet.LaneProperties, State: "not judged"}}
+	for _, p := range c.parts {
+		c.record.Lanes = append(c.record.Lanes, packet.Lane{Name: p.kind.packetLane(), State: "not judged"})
+	}
+	c.record.Lanes = slices.Compact(c.record.Lanes) // invariants of both kinds are one lane
 	c.record.Notes = append(c.record.Notes, detailOf(why))
 	if _, err := c.store(); err != nil {
 		return errors.Join(endWithout(cause, why), err)
@@ -244,7 +251,7 @@ func (c *judgement) fill() {
 		ParentSHA: q.Base, PatchSHA: q.New, Tree: q.Tree, Authorised: q.Authorised,
 		Push: q.Push, Pusher: q.Pusher, Policy: c.repo.TableSHA, Version: r.Version,
 		Environ: packet.Environment{Tier: tier, SingleUID: r.Sandbox.SingleUID(), Unsealed: !r.Sandbox.Sealed(),
-			Runner: c.key.Runner, Python: c.repo.Python, Library: c.repo.Library, Host: r.host, Limits: r.Limits.named()},
+			Runner: c.version, Python: c.repo.Python, Library: c.repo.Library, Host: r.host, Limits: r.Limits.named()},
 		Times: packet.Times{Asked: c.asked, Started: c.begun},
 	}
 	for _, a := range q.Approvals {
@@ -256,7 +263,7 @@ func (c *judgement) fill() {
 	if c.base != q.Base {
 		c.record.Notes = append(c.record.Notes, "the base is not in the mirror: the whole history was taken for new")
 	}
-	c.because = map[policy.Fact][]string{}
+	c.because, c.shown = map[policy.Fact][]string{}, map[policy.Fact]string{}
 }
 
 func (l Limits) named() map[string]string {
@@ -280,8 +287,12 @@ func (c *judgement) facts(ctx context.Context) (policy.Facts, error) {
 	if err := c.freezeFacts(ctx, facts); err != nil {
 		return nil, err
 	}
-	c.record.Lanes = append(c.record.Lanes,
-		packet.Lane{Name: packet.LaneInvariants, State: "off"}, packet.Lane{Name: packet.LanePublic, State: "off"})
+	c.invariantFacts(facts)
+	c.record.Lanes = append(c.record.Lanes, packet.Lane{Name: packet.LanePublic, State: "off"})
+	if len(c.record.Properties) == 0 && len(c.record.Invariants) == 0 {
+		facts[policy.NothingRan] = true
+	}
+	c.reportFacts(facts)
 	if err := c.unapproved(ctx, facts); err != nil {
 		return nil, err
 	}
@@ -314,26 +325,17 @@ func (c *judgement) fixtureFacts(facts policy.Facts) {
 func (c *judgement) propertyFacts(facts policy.Facts) {
 	lane := packet.Lane{Name: packet.LaneProperties, State: "off"}
 	defer func() { c.record.Lanes = append(c.record.Lanes, lane) }()
-	if c.seal != nil {
-		for _, path := range c.seal.Oracles() {
-			if strings.HasSuffix(path, ".toml") {
-				// This version has no lane for sealed invariants: one that is there
-				// and not judged must not pass.
-				c.establish(facts, policy.InvariantNotRun, path)
-			}
-		}
-	}
-	if c.lanes == nil {
-		facts[policy.NothingRan] = true
+	lanes := c.evidence.properties
+	if lanes == nil {
 		return
 	}
-	lane.State, lane.Kept, lane.Millis = "ok", c.wasKept, c.lanes.Millis
-	c.record.Environ.Passes = c.lanes.Passes
-	c.record.Properties = c.lanes.Properties
-	c.record.Notes = append(c.record.Notes, c.lanes.Notes...)
-	c.shown = c.lanes.Shown
+	lane.State, lane.Kept, lane.Millis = "ok", c.keptBefore(properties), lanes.Millis
+	c.record.Environ.Passes = lanes.Passes
+	c.record.Properties = lanes.Properties
+	c.note(lanes.Notes)
+	c.shown[policy.PropertyNotRun] = lanes.Shown
 	seen := 0
-	for _, p := range c.lanes.Properties {
+	for _, p := range lanes.Properties {
 		seen += p.FixturesSeen
 		switch {
 		case !p.Ran:
@@ -350,6 +352,15 @@ func (c *judgement) propertyFacts(facts policy.Facts) {
 	}
 	if seen == 0 {
 		facts[policy.NothingRan] = true
+	}
+}
+
+// note adds notes for maintainers; lanes that ran on one tree say the same of it.
+func (c *judgement) note(notes []string) {
+	for _, n := range notes {
+		if !slices.Contains(c.record.Notes, n) {
+			c.record.Notes = append(c.record.Notes, n)
+		}
 	}
 }
 
@@ -520,8 +531,8 @@ func (c *judgement) addIDs(d policy.Decision, facts policy.Facts) {
 					row.IDs = append(row.IDs, id)
 				}
 			}
-			if fact == policy.PropertyNotRun {
-				row.Shown = c.shown
+			if row.Shown == "" {
+				row.Shown = c.shown[fact]
 			}
 		}
 	}
@@ -543,7 +554,7 @@ func (c *judgement) store() (packet.Packet, error) {
 		line = line.Dur("laid_out", c.laidOut.Sub(c.asked))
 	}
 	line.Str("push", c.req.Push).Str("repository", c.repo.Name).Str("ref", c.req.Ref).Str("commit", c.req.New).
-		Str("decision", stored.ID()).Str("outcome", string(stored.Outcome())).Str("cause", c.record.Cause).Bool("kept", c.wasKept).
+		Str("decision", stored.ID()).Str("outcome", string(stored.Outcome())).Str("cause", c.record.Cause).Bool("kept", c.wasKept()).
 		Dur("took", c.record.Times.Finished.Sub(c.asked)).Msg("decided")
 	return stored, nil
 }

@@ -19,8 +19,8 @@ import (
 // maxKept bounds the results that are kept a repository; the oldest go at start.
 const maxKept = 20_000
 
-// sealedLanes is what the lanes found that read nothing but the candidate tree,
-// the sealed tree and this host. It may hold sealed values: notes of properties.
+// sealedLanes is what the properties found. It reads nothing but the candidate
+// tree, the sealed tree and this host, and may hold sealed values: notes.
 type sealedLanes struct {
 	Properties []packet.Property `json:"properties"`
 	// Shown is what the pushed code printed while it did not load.
@@ -34,13 +34,15 @@ type sealedLanes struct {
 	Complete bool `json:"-"`
 }
 
-// laneKey is everything that the sealed lanes read. Two requests with the same
-// key have the same result; any field may change it.
+// laneKey is everything that one lane reads. Two requests with the same key have
+// the same result; any field may change it.
 type laneKey struct {
+	Lane       string   `json:"lane"`
 	Repository string   `json:"repository"`
-	Tree       string   `json:"tree"`
-	Paths      string   `json:"paths"` // patterns that were left out of the tree
-	Seal       string   `json:"seal"`
+	Code       string   `json:"code"`              // what candidates see of the tree
+	Paths      string   `json:"paths"`             // patterns that were left out of it
+	Seal       string   `json:"seal,omitempty"`    // lanes of the sealed tree
+	Oracles    string   `json:"oracles,omitempty"` // the repository's own, blobs included
 	Runner     string   `json:"runner"`
 	Python     string   `json:"python"`
 	Library    string   `json:"library"`
@@ -75,7 +77,7 @@ func (k kept) file(key laneKey, digest string) string {
 }
 
 // get answers a kept result. One that cannot be read is none: it is made anew.
-func (k kept) get(key laneKey, digest string) (*sealedLanes, bool) {
+func (k kept) get(key laneKey, digest string) (json.RawMessage, bool) {
 	data, err := os.ReadFile(k.file(key, digest))
 	if err != nil {
 		return nil, false
@@ -96,20 +98,15 @@ func (k kept) get(key laneKey, digest string) (*sealedLanes, bool) {
 	if hex.EncodeToString(sum[:]) != f.SHA256 {
 		return nil, false
 	}
-	var lanes sealedLanes
-	if err := json.Unmarshal(f.Result, &lanes); err != nil || len(lanes.Properties) == 0 {
-		return nil, false
-	}
-	lanes.Complete = true
-	return &lanes, true
+	return f.Result, true
 }
 
 // put keeps a complete result and nothing else.
-func (k kept) put(key laneKey, digest string, lanes *sealedLanes) error {
-	if !lanes.Complete || len(lanes.Properties) == 0 {
+func (k kept) put(key laneKey, digest string, l lane) error {
+	if !l.whole() {
 		return nil
 	}
-	result, err := json.Marshal(lanes)
+	result, err := json.Marshal(l)
 	if err != nil {
 		return fmt.Errorf("keep a result: %w", err)
 	}

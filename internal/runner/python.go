@@ -27,7 +27,7 @@ const passes = 2
 // and property limits end one that is at work much earlier.
 const parkedLife = 24 * time.Hour
 
-// python runs the sealed lanes on Python code: it implements laneRunner.
+// python runs the lanes on Python code: it implements laneRunner.
 type python struct {
 	Config
 	work string // drivers are below
@@ -182,24 +182,46 @@ func scriptsDigest(dir string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// Run implements laneRunner: both passes, and what their outcomes say together.
-func (p *python) Run(ctx context.Context, repo Repository, seal *sealed.Tree, tree Tree) (*sealedLanes, error) {
+// Run implements laneRunner: both passes of each lane, and what their outcomes
+// say together. The lanes take turns; the candidates that wait are for all.
+func (p *python) Run(ctx context.Context, w work) (*evidence, error) {
+	made, err := p.kit(ctx, w.repo.Python)
+	if err != nil {
+		return nil, err
+	}
+	c := p.config(w.repo, made.kit, w.tree.Parent)
+	c.Root = w.tree.Name
+	lot := p.unpark(w.repo.ID, c)
+	defer p.park(w.repo.ID, c)
+	defer lot.close()
+	found := newEvidence()
+	if w.seal != nil {
+		if found.properties, err = p.properties(ctx, w.seal, c, lot); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range []laneKind{publicInvariants, sealedInvariants} {
+		if len(w.invariants[k]) == 0 {
+			continue
+		}
+		if found.invariants[k], err = runInvariants(ctx, w.invariants[k], c, lot); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func (p *python) properties(ctx context.Context, seal *sealed.Tree, c judge.Config, lot *parking) (*sealedLanes, error) {
 	started := time.Now()
 	group, _ := p.Sandbox.Group(sandbox.Judge)
 	snapshot, err := seal.Snapshot(filepath.Join(p.work, "seals"), sealed.Access{Group: group})
 	if err != nil {
 		return nil, err
 	}
-	made, err := p.kit(ctx, repo.Python)
-	if err != nil {
-		return nil, err
-	}
-	c := p.config(repo, made.kit, tree.Parent)
-	c.Sealed, c.Root, c.Properties = snapshot, tree.Name, runnable(seal)
-	lot := p.unpark(repo.ID, c)
-	defer p.park(repo.ID, c)
-	results, err := bothPasses(ctx, c, lot)
-	lot.close()
+	c.Sealed, c.Properties = snapshot, runnable(seal)
+	results, err := bothPasses(ctx, lot, func(ctx context.Context, pass judge.Pass) ([]judge.Result, error) {
+		return judge.Properties(ctx, c, pass)
+	})
 	if err != nil {
 		return nil, &laneFault{err}
 	}
@@ -280,17 +302,17 @@ func detailOf(err error) string {
 }
 
 // bothPasses runs the passes beside each other. The first error ends both.
-func bothPasses(ctx context.Context, c judge.Config, lot *parking) ([passes][]judge.Result, error) {
+func bothPasses[T any](ctx context.Context, lot *parking, run func(context.Context, judge.Pass) (T, error)) ([passes]T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var results [passes][]judge.Result
+	var results [passes]T
 	var work sync.WaitGroup
 	for i := range passes {
 		work.Go(func() {
 			pass := passOf(i)
 			pass.Pool = lot.pools[i]
 			var err error
-			if results[i], err = judge.Properties(ctx, c, pass); err != nil {
+			if results[i], err = run(ctx, pass); err != nil {
 				cancel(fmt.Errorf("pass %d: %w", i+1, err))
 			}
 		})

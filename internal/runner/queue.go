@@ -23,15 +23,15 @@ const backgroundEvery = 8
 // that was told to come again.
 const lingering = 2 * time.Minute
 
-// flight is one run of the sealed lanes. Everybody who asks for the same key
+// flight is one run of the lanes that run pushed code. Everybody who asks for the same key
 // while it waits or runs gets its result.
 type flight struct {
 	key, repo string
 	ref       string // of a background flight: a newer one of the same ref replaces it
-	run       func(context.Context) (*sealedLanes, error)
+	run       func(context.Context) (*evidence, error)
 
 	done   chan struct{} // closed when result and err are final
-	result *sealedLanes
+	result *evidence
 	err    error
 
 	// Below: guarded by the queue's mutex.
@@ -158,10 +158,10 @@ func (q *queue) remove(f *flight) {
 }
 
 // end makes a result final. mu is held.
-func (q *queue) end(f *flight, result *sealedLanes, err error) {
+func (q *queue) end(f *flight, result *evidence, err error) {
 	f.result, f.err = result, err
 	close(f.done)
-	if err == nil && !result.Complete && !q.closed {
+	if err == nil && !result.complete() && !q.closed {
 		// Somebody was told to push again, and must not find it all gone.
 		time.AfterFunc(lingering, func() { q.forget(f) })
 		return
@@ -193,7 +193,7 @@ func (q *queue) worker() {
 }
 
 // guarded keeps a panic from ending the daemon.
-func (q *queue) guarded(f *flight) (result *sealedLanes, err error) {
+func (q *queue) guarded(f *flight) (result *evidence, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = nil, fmt.Errorf("replay panicked: %v", p)

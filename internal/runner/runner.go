@@ -3,11 +3,13 @@
 // table, writes the packet, and hands out the packet's public view.
 //
 // Nouns: a mirror is hookd's own copy of a repository; a tree is one that is
-// laid out for candidates; a flight is one run of the sealed lanes, shared by
-// everybody who asks for the same; kept results are those of earlier flights.
+// laid out for candidates; evidence is what the lanes found that run pushed code
+// (properties, the repository's own invariants, sealed invariants); a flight is one
+// run of them, shared by everybody who asks for the same; kept results are those
+// of earlier flights, a lane each.
 //
-// A request is decided anew each time. What is shared and kept is only the part
-// that reads nothing but the candidate tree, the sealed tree and this host.
+// A request is decided anew each time. What is shared and kept is only what reads
+// nothing but the candidate tree, the oracles of the lane and this host.
 package runner
 
 import (
@@ -30,7 +32,6 @@ import (
 	"github.com/sealgate/sealgate/internal/packet"
 	"github.com/sealgate/sealgate/internal/replay"
 	"github.com/sealgate/sealgate/internal/sandbox"
-	"github.com/sealgate/sealgate/internal/sealed"
 	"github.com/sealgate/sealgate/internal/wire"
 	"github.com/sealgate/sealgate/policy"
 )
@@ -64,6 +65,8 @@ type Repository struct {
 	// Table decides; TableSHA names it in packets.
 	Table    policy.Table
 	TableSHA string
+	// Report: a contributor's own report must come along and say the same.
+	Report bool
 }
 
 // Limits of a replay.
@@ -106,6 +109,7 @@ type Runner struct {
 	queue   *queue
 	lanes   laneRunner
 	memo    memo
+	oracles oracleSets
 	started time.Time
 
 	background sync.WaitGroup
@@ -114,11 +118,12 @@ type Runner struct {
 	life       context.Context
 }
 
-// laneRunner runs the sealed lanes on a tree that is laid out.
+// laneRunner runs lanes on a tree that is laid out.
 type laneRunner interface {
 	// Identity says what runs the lanes, for keys of kept results.
 	Identity(ctx context.Context, repo Repository) (python, library, version string, err error)
-	Run(ctx context.Context, repo Repository, seal *sealed.Tree, tree Tree) (*sealedLanes, error)
+	// Run runs the lanes that w has. Their results may be incomplete.
+	Run(ctx context.Context, w work) (*evidence, error)
 	// Park starts candidates ahead, on the directory that will hold the tree.
 	Park(ctx context.Context, repo Repository, parent string) error
 	Close()
@@ -386,12 +391,10 @@ func (r *Runner) decide(ctx context.Context, req replay.Request, fetch fetcher) 
 
 // later decides a request when the daemon gets to it.
 func (r *Runner) later(c *judgement) error {
-	f, err := c.flight()
-	if err != nil {
-		return err
-	}
+	f := c.flight()
 	if f != nil {
 		f.ref = c.req.Ref
+		var err error
 		if f, err = r.queue.submit(f, false); err != nil {
 			return err
 		}
@@ -403,7 +406,7 @@ func (r *Runner) later(c *judgement) error {
 				r.logBackground(c, f.err)
 				return
 			}
-			c.lanes = f.result
+			c.evidence = f.result
 		}
 		ctx, cancel := context.WithTimeout(r.life, r.Limits.Replay)
 		defer cancel()

@@ -470,16 +470,21 @@ func FuzzNeedles(f *testing.F) {
 
 func TestKeptResultsAreBelievedOnlyWhole(t *testing.T) {
 	k := kept{root: t.TempDir()}
-	key := laneKey{Repository: shop, Tree: "t", Seal: "s"}
+	key := laneKey{Repository: shop, Code: "t", Seal: "s"}
 	digest, err := key.digest()
 	must(t, err)
 	must(t, k.put(key, digest, green()))
-	if got, ok := k.get(key, digest); !ok || got.Properties[0].ID != "length" || !got.Complete {
-		t.Fatalf("%+v %v", got, ok)
+	got := newEvidence()
+	data, ok := k.get(key, digest)
+	if !ok || got.read(properties, data) != nil || got.properties.Properties[0].ID != "length" || !got.properties.Complete {
+		t.Fatalf("%s %v", data, ok)
+	}
+	if got.read(publicInvariants, data) == nil {
+		t.Error("a result of one lane is taken for one of another")
 	}
 	incomplete := green()
 	incomplete.Complete = false
-	other := laneKey{Repository: shop, Tree: "u"}
+	other := laneKey{Repository: shop, Code: "u"}
 	otherDigest, _ := other.digest()
 	must(t, k.put(other, otherDigest, incomplete))
 	if _, ok := k.get(other, otherDigest); ok {
@@ -489,7 +494,7 @@ func TestKeptResultsAreBelievedOnlyWhole(t *testing.T) {
 	whole, err := os.ReadFile(file)
 	must(t, err)
 	for name, data := range map[string][]byte{"torn": whole[:len(whole)/2], "empty": {}, "altered": []byte(strings.Replace(string(whole), `"ok":true`, `"ok":false`, 1)),
-		"of another key": []byte(strings.Replace(string(whole), `"tree":"t"`, `"tree":"x"`, 1))} {
+		"of another key": []byte(strings.Replace(string(whole), `"code":"t"`, `"code":"x"`, 1))} {
 		must(t, os.WriteFile(file, data, 0o600))
 		if _, ok := k.get(key, digest); ok {
 			t.Errorf("%s: believed", name)
