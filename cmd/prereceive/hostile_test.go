@@ -23,7 +23,7 @@ func TestPushesFromShallowClones(t *testing.T) {
 	h.clone = shallow
 	h.change("src/app.py", "print(3)\n")
 	h.moves("main")
-	h.change("oracles/fees.toml", "max = 900\n")
+	h.change("oracles/fees.txt", "max = 900\n")
 	h.stays(refuse("main"), "no maintainer has approved it")
 
 	// Another repository's shallow clone, into a server that takes such pushes.
@@ -155,7 +155,7 @@ func TestObjectsOfNestedAlternatesAreJudged(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	base := h.rev("main")
-	h.change("oracles/fees.toml", "max = 900\n")
+	h.change("oracles/fees.txt", "max = 900\n")
 	bad := h.change("src/app.py", "print(2)\n")
 	h.git("checkout", "-q", "-b", "honest", base)
 	h.change("src/app.py", "print(3)\n")
@@ -185,7 +185,7 @@ func TestMirrorAndPartialClonesPush(t *testing.T) {
 	h := newHost(t)
 	base := h.rev("main")
 	h.git("checkout", "-q", "-b", "change")
-	h.change("oracles/fees.toml", "max = 900\n")
+	h.change("oracles/fees.txt", "max = 900\n")
 	tok := h.approve(mainRef, base, "change")
 	h.moves("change:main")
 	h.moves("change:refs/heads/release/1")

@@ -58,7 +58,7 @@ func newHost(t *testing.T, initArgs ...string) *host {
 	h.run(dir, append([]string{"init", "-q", "-b", "main", h.clone}, initArgs...)...)
 	h.git("remote", "add", "origin", h.server)
 	h.write("src/app.py", "print(1)\n")
-	h.write("oracles/fees.toml", "max = 500\n")
+	h.write("oracles/fees.txt", "max = 500\n")
 	h.write("freeze.json", "{}\n")
 	h.commit("Start")
 	h.git("push", "-q", "origin", "main")

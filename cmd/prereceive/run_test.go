@@ -111,11 +111,11 @@ func TestTwoPushesAtOnceUseAnApprovalOnce(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	base := h.rev("main")
-	h.change("oracles/fees.toml", "max = 900\n")
+	h.change("oracles/fees.txt", "max = 900\n")
 	h.approve(mainRef, base, "main")
 	h.git("checkout", "-q", "-b", "other", base)
 	h.change("src/app.py", "print(2)\n")
-	h.change("oracles/fees.toml", "max = 900\n")
+	h.change("oracles/fees.txt", "max = 900\n")
 	var wait sync.WaitGroup
 	oks := make([]bool, 2)
 	for i, spec := range []string{"main:refs/heads/main", "other:refs/heads/main"} {
@@ -157,7 +157,7 @@ func TestAPushOfManyTags(t *testing.T) {
 	if got := strings.Count(h.bare("for-each-ref", "refs/tags"), "\n") + 1; got != 500 {
 		t.Errorf("%d tags arrived", got)
 	}
-	h.change("oracles/fees.toml", "max = 900\n")
+	h.change("oracles/fees.txt", "max = 900\n")
 	h.git("tag", "zbad")
 	h.git("tag", "zgood", "main~1")
 	h.stays(refuse("--tags"), "refs/tags/zbad: 1 commit")

@@ -297,9 +297,7 @@ func (j *judgement) missing(ctx context.Context, m *move, s sifted, from []strin
 			return j.failing(r), nil
 		}
 	}
-	items, err := j.changed(ctx, m, m.view)
-	f.Items = items
-	return f, err
+	return j.shows(ctx, m, m.view, f)
 }
 
 func (j *judgement) failing(r refusal) finding.Finding {

@@ -42,6 +42,10 @@ type Rules struct {
 	Threshold int // persons a step needs; below 1 nothing is ever approved
 	// Protected and Forbidden are path patterns; Forbidden may name nothing.
 	Protected, Forbidden policy.Patterns
+	// Harness is the directory that mentions every oracle, or empty; Changelog names
+	// the files of which one says that an oracle was loosened.
+	Harness   string
+	Changelog policy.Patterns
 	// ProtectedModes are those of protected refs, TopicModes of all others.
 	ProtectedModes, TopicModes Modes
 }
@@ -130,6 +134,8 @@ type judgement struct {
 	moves   []*move
 	records map[string]*state.Record
 	scanner *state.Scanner
+	oracles *oracleReader
+	bases   map[string]string // merge bases, by commit and good tip
 
 	offered  []approval.Token // pushed to refs/oracle/approvals in this push
 	existing []approval.Token // there already; see approvals.go
@@ -151,7 +157,8 @@ func (g *Gate) judgement() *judgement {
 	}
 	return &judgement{
 		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, reported: map[string]string{},
-		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden),
+		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{},
+		oracles: newOracleReader(g.Repo, OracleRules{Protected: g.Protected, Harness: g.Harness, Changelog: g.Changelog}),
 	}
 }
 

@@ -50,7 +50,10 @@ func (j *judgement) judge(ctx context.Context, updates []push.Update) error {
 	if err := j.judgeProtected(ctx, w.protected); err != nil {
 		return err
 	}
-	return j.judgeOthers(ctx, w.others)
+	if err := j.judgeOthers(ctx, w.others); err != nil {
+		return err
+	}
+	return j.oracleRule(ctx, w)
 }
 
 func (j *judgement) prepare(ctx context.Context, updates []push.Update) error {

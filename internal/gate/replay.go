@@ -161,11 +161,18 @@ func (j *judgement) mergeBase(ctx context.Context, m *move) (string, error) {
 	if tip == "" {
 		return "", nil
 	}
+	if base, known := j.bases[m.commit+tip]; known {
+		return base, nil
+	}
 	objects, err := j.Repo.Info(ctx, tip)
 	if err != nil || objects[0].Missing() {
 		return "", err
 	}
-	return j.Repo.MergeBase(ctx, m.commit, tip)
+	base, err := j.Repo.MergeBase(ctx, m.commit, tip)
+	if err == nil {
+		j.bases[m.commit+tip] = base
+	}
+	return base, err
 }
 
 // sealRef is the protected ref whose sealed tree judges: its own where it is

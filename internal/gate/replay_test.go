@@ -97,7 +97,7 @@ func (b *bench) commit(name, parent, oracle, app string) string {
 	if parent != "" {
 		in.WriteString("from " + parent + "\n")
 	}
-	for path, body := range map[string]string{"oracles/fees.toml": oracle, "app.py": app} {
+	for path, body := range map[string]string{"oracles/fees.txt": oracle, "app.py": app} {
 		in.WriteString("M 100644 inline " + path + "\ndata <<END\n" + body + "\nEND\n")
 	}
 	b.git(in.String(), "fast-import", "--quiet", "--force")

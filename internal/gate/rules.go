@@ -178,8 +178,8 @@ func (j *judgement) historyRule(ctx context.Context, m *move, judged scope) erro
 	}
 	m.authorised = false
 	if m.change() {
-		items, err := j.changed(ctx, m, judged.views[loose[0]])
-		j.note(m, finding.Finding{Code: finding.OracleChangePending, Severity: finding.Warn, Items: items, Args: args("topic", m.topicName())})
+		f, err := j.shows(ctx, m, judged.views[loose[0]], finding.Finding{Code: finding.OracleChangePending, Severity: finding.Warn, Args: args("topic", m.topicName())})
+		j.note(m, f)
 		return err
 	}
 	items, err := j.subjects(ctx, judged.graph, loose)
@@ -235,11 +235,11 @@ func (j *judgement) subjects(ctx context.Context, g *gitrepo.Graph, nodes []gitr
 	return items, err
 }
 
-// changed are the protected files in which a view differs from the good tip that
-// the move is judged from, or from the first protected ref's.
-func (j *judgement) changed(ctx context.Context, m *move, v *state.View) ([]string, error) {
+// changed are the protected files in which a view differs from a commit; from
+// none, all of them. Nothing is known of a commit that is gone.
+func (j *judgement) changed(ctx context.Context, from string, v *state.View) ([]string, error) {
 	base := &state.View{}
-	if from := j.baseTip(m); from != "" {
+	if from != "" {
 		var err error
 		if base, err = j.scanner.View(ctx, from+"^{tree}"); err != nil && !errors.Is(err, gitrepo.ErrMissing) {
 			return nil, err

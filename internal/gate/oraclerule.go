@@ -1,0 +1,261 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sealgate/sealgate/internal/finding"
+	"github.com/sealgate/sealgate/internal/gitrepo"
+	"github.com/sealgate/sealgate/internal/oracle"
+	"github.com/sealgate/sealgate/internal/state"
+)
+
+// maxBases bounds the merge bases that one push makes git look for.
+const maxBases = 1000
+
+var errBases = errors.New("more merge bases than one push may ask for")
+
+// oracleRule holds every new tip whose oracles or harness differ from its base's
+// to the static checks. A push that touches neither costs a look at two trees.
+func (j *judgement) oracleRule(ctx context.Context, w walks) error {
+	moves := append(j.each(func(m *move) bool { return guarded(m) && m.view != nil }),
+		j.each(func(m *move) bool { return unguarded(m) && m.commit != "" })...)
+	if err := j.lookAhead(ctx, moves); err != nil {
+		return err
+	}
+	for _, m := range moves {
+		if j.plenty() {
+			return nil
+		}
+		if err := j.oracleCheck(ctx, m, w.others); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *judgement) oracleCheck(ctx context.Context, m *move, others *walk) error {
+	base, changed, err := j.oracleBase(ctx, m, others)
+	if errors.Is(err, errBases) {
+		j.tell(m, &OracleChange{over: []finding.Finding{{Code: finding.LimitExceeded, Severity: finding.NotJudged,
+			Args: map[string]string{"what": "the branches that change oracles or harness are", "limit": strconv.Itoa(maxBases)}}}})
+		return nil
+	}
+	if err != nil || !changed {
+		return err
+	}
+	c, err := j.oracleChange(ctx, base, m.commit)
+	if err != nil {
+		return err
+	}
+	j.tell(m, c)
+	return nil
+}
+
+// lookAhead asks for all tips and what most of them are compared with at once.
+func (j *judgement) lookAhead(ctx context.Context, moves []*move) error {
+	var names []string
+	for _, m := range moves {
+		names = append(names, m.commit)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	bases := map[string]bool{}
+	for _, m := range moves {
+		if from := j.goodTip(m); from != "" && !bases[from] {
+			bases[from] = true
+			names = append(names, from)
+		}
+	}
+	_, err := j.oracles.pairs(ctx, names...)
+	if errors.Is(err, gitrepo.ErrMissing) {
+		return nil // a good tip that is gone; who needs it sees it
+	}
+	return err
+}
+
+// tell adds what the checks find. Where oracle changes are proposed they warn.
+func (j *judgement) tell(m *move, c *OracleChange) {
+	for i, f := range c.Findings(m.authorised) {
+		if i == maxFindings {
+			return
+		}
+		if f.Code == finding.OracleIDDropped && m.topicName() != "" {
+			f.Args = with(f.Args, "topic", m.topicName())
+		}
+		if m.change() && f.Severity != finding.Note {
+			f.Severity = finding.Warn
+		}
+		j.note(m, f)
+	}
+}
+
+// goodTip is the good tip that a move is compared with, or that its merge base is
+// looked for with; empty for none.
+func (j *judgement) goodTip(m *move) string {
+	if m.good != "" {
+		return m.good
+	}
+	if !m.protected() {
+		return j.baseTip(m)
+	}
+	// A new protected ref stands in the state of another one, or an approved chain
+	// leads there from one.
+	from := m.state
+	if len(m.chain) > 0 {
+		from = m.chain[0].before
+	}
+	tips := j.tips()
+	if i := slices.IndexFunc(tips, func(r *state.Record) bool { return r.Good.State == from }); i >= 0 {
+		return tips[i].Good.Commit
+	}
+	if m.lawful || len(tips) == 0 {
+		return ""
+	}
+	return tips[0].Good.Commit
+}
+
+// oracleBase is the commit that a move's oracles are compared with, empty for
+// none; changed is false where the push cannot have touched them.
+func (j *judgement) oracleBase(ctx context.Context, m *move, others *walk) (base string, changed bool, err error) {
+	tip, err := j.oracles.pairs(ctx, m.commit)
+	if err != nil {
+		return "", false, err
+	}
+	same := func(treeish string) (bool, error) {
+		other, err := j.oracles.pairs(ctx, treeish)
+		if errors.Is(err, gitrepo.ErrMissing) {
+			return false, nil
+		}
+		return err == nil && other[0].same(tip[0]), err
+	}
+	good := j.goodTip(m)
+	near := []string{good}
+	if !m.protected() {
+		near = append(near, j.nearby(m, others)...)
+	}
+	for _, one := range near {
+		if is, err := same(one); err != nil || is {
+			return "", false, err
+		}
+	}
+	base = good
+	if !m.protected() {
+		if base, err = j.from(ctx, m); err != nil {
+			return "", false, err
+		}
+	}
+	is, err := same(base)
+	return base, !is, err
+}
+
+// nearby are commits that stand where the push has come from: one whose oracles
+// and harness the tip has was judged, or is history of what was.
+func (j *judgement) nearby(m *move, w *walk) []string {
+	var near []string
+	if m.before() != "" && m.branch() {
+		near = append(near, m.Old)
+	}
+	if w == nil || slices.Contains(w.exclude, m.Old) && !slices.Contains(j.excluded(), m.Old) {
+		return near // its border may be no more than the ref's own past
+	}
+	at := w.graph.Find(m.commit)
+	if !w.graph.Inside(at) {
+		return append(near, m.commit) // a protected ref has it
+	}
+	reached := w.graph.Reach(at)
+	for n := gitrepo.Node(0); int(n) < len(reached) && len(near) < maxNear; n++ {
+		if !reached[n] {
+			continue
+		}
+		for _, p := range w.graph.Parents(n) {
+			if !w.graph.Inside(p) && len(near) < maxNear {
+				near = append(near, w.graph.ID(p))
+			}
+		}
+	}
+	return near
+}
+
+const maxNear = 8
+
+// oracleChange compares two commits; a base that is gone is none.
+func (j *judgement) oracleChange(ctx context.Context, base, tip string) (*OracleChange, error) {
+	got, err := j.oracles.pairs(ctx, base, tip)
+	if errors.Is(err, gitrepo.ErrMissing) {
+		got, err = j.oracles.pairs(ctx, "", tip)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j.oracles.change(ctx, got[0], got[1])
+}
+
+// from is the commit that shows what a move changes; empty for none.
+func (j *judgement) from(ctx context.Context, m *move) (string, error) {
+	if m.protected() {
+		return j.goodTip(m), nil
+	}
+	if _, known := j.bases[m.commit+j.baseTip(m)]; !known && len(j.bases) >= maxBases {
+		return "", errBases
+	}
+	return j.mergeBase(ctx, m)
+}
+
+// shows fills in what a change of the protected paths is: the meaning of the
+// oracles' part, loosenings first, and the other files.
+func (j *judgement) shows(ctx context.Context, m *move, v *state.View, f finding.Finding) (finding.Finding, error) {
+	base, err := j.from(ctx, m)
+	if errors.Is(err, errBases) {
+		base, err = j.goodTip(m), nil
+	}
+	if err != nil {
+		return f, err
+	}
+	files, err := j.changed(ctx, base, v)
+	if err != nil {
+		return f, err
+	}
+	f.Items = files
+	if !slices.ContainsFunc(files, inOracles) {
+		return f, nil
+	}
+	c, err := j.oracleChange(ctx, base, m.commit)
+	if err != nil || len(c.Meanings) == 0 {
+		return f, err
+	}
+	f.Path, f.Items = files[0], rows(m.commit, c.Meanings, files)
+	if i := slices.IndexFunc(files, func(file string) bool { return strings.HasSuffix(file, ".toml") }); i >= 0 {
+		f.Path = files[i]
+	}
+	f.Args = with(f.Args, "files", strconv.Itoa(len(files)))
+	return f, nil
+}
+
+func inOracles(file string) bool {
+	return file == oracle.Dir || strings.HasPrefix(file, oracle.Dir+"/")
+}
+
+// maxMeanings are shown of one change; more are counted. With the other files
+// they fit on a screen.
+const maxMeanings = 8
+
+func rows(commit string, meanings []oracle.Meaning, files []string) []string {
+	var out []string
+	for _, line := range oracle.Lines(meanings, maxMeanings) {
+		if !strings.HasPrefix(line, "and ") { // the count of the rest; no id has a space
+			line = commit[:7] + "  " + line
+		}
+		out = append(out, line)
+	}
+	for _, file := range files {
+		if !inOracles(file) {
+			out = append(out, commit[:7]+"  "+file)
+		}
+	}
+	return out
+}
