@@ -71,7 +71,7 @@ func Run(t *testing.T, d Driver) {
 			play(t, d, c)
 		})
 	}
-	t.Run("frames", func(t *testing.T) { frames(t, d) })
+	t.Run("frames: a request in pieces, the id of each, the end of the requests", func(t *testing.T) { frames(t, d) })
 }
 
 func (d Driver) check() error {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -126,24 +125,8 @@ func frames(t *testing.T, d Driver) {
 	said := func(id, r string) string { return `{"id":"` + id + `","r":` + r + `}` }
 	const first, second = "00112233445566aa", "ffffffffffffffff"
 	open, done := `["open",[],[],[],"",["."],[]]`, `["ok",null,[],[]]`
-	t.Run("a request in pieces, the id of each, the end of the requests", func(t *testing.T) {
-		Dialogue(t, d, [][2]string{
-			{ask(first, open), said(first, done)},
-			{ask(second, open), said(second, done)},
-		})
-	})
-	t.Run("nothing is written before the first request", func(t *testing.T) {
-		c := d.config(Case{}, t.TempDir())
-		if !strings.HasPrefix(c.Tree, "/") {
-			c.Tree = d.Executables
-		}
-		l := dial(t, d, c)
-		if err := l.from.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
-		var some [1]byte
-		if n, err := l.from.Read(some[:]); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%d bytes, %v", n, err)
-		}
+	Dialogue(t, d, [][2]string{
+		{ask(first, open), said(first, done)},
+		{ask(second, open), said(second, done)},
 	})
 }
