@@ -115,14 +115,15 @@ func setup(env *testscript.Env) error {
 
 func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
 
-// gate SEED [-seal DIR] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE] [-more YAML]:
-// makes the bare repository $SRV from the directory SEED, puts a gate on its main
-// branch, and with -seal a hookd that holds DIR as its sealed tree. With -empty
-// SEED is only a repository to push from; -paths is the mode of the static checks,
-// for all refs.
+// gate SEED [-seal DIR | -hookd] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE]
+// [-more YAML] [-repo YAML]: makes the bare repository $SRV from the directory SEED,
+// puts a gate on its main branch, and with -seal a hookd that holds DIR as its
+// sealed tree, with -hookd one that has none. With -empty SEED is only a repository
+// to push from; -paths is the mode of the static checks, for all refs; -more is for
+// hookd.yaml, -repo for the repository's part of it.
 func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: gate SEED [-seal DIR] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE] [-more YAML]")
+		ts.Fatalf("usage: gate SEED [-seal DIR | -hookd] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE] [-more YAML] [-repo YAML]")
 	}
 	h := of(ts)
 	seed, opts := ts.MkAbs(args[0]), options(ts, args[1:])
@@ -137,13 +138,8 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 		tip = git(ts, server, "rev-parse", "main")
 	}
 	id := rig.UUID()
-	if dir := opts["-seal"]; dir != "" {
-		d, err := h.rig.Hookd("hookd", id, readTree(ts, ts.MkAbs(dir)), opts["-more"]+"\n")
-		ts.Check(err)
-		ts.Check(d.Lock())
-		h.hookd = d
-		ts.Setenv("HOOKD_CONFIG", d.Config)
-		ts.Setenv("SEALED", d.Sealed)
+	if opts["-seal"] != "" || opts["-hookd"] != "" {
+		startable(ts, h, id, opts)
 	}
 	g := &rig.Gate{Server: server, ID: id, Protected: []string{"ref: refs/heads/main\nbaseline: " + tip, "pattern: refs/heads/release/**"}, Hookd: h.hookd, Wait: opts["-wait"], TCP: opts["-tcp"] != ""}
 	if opts["-strict"] != "" {
@@ -162,6 +158,29 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(h.hookd.Start())
 	}
 	git(ts, "", "clone", "-q", server, ts.MkAbs("dev"))
+}
+
+// startable lays out a hookd, and locks its sealed tree where it has one.
+func startable(ts *testscript.TestScript, h *host, id string, opts map[string]string) {
+	var tree map[string][]byte
+	if dir := opts["-seal"]; dir != "" {
+		tree = readTree(ts, ts.MkAbs(dir))
+	}
+	d, err := h.rig.Hookd("hookd", id, tree, opts["-more"]+"\n")
+	ts.Check(err)
+	if lines := opts["-repo"]; lines != "" {
+		f, err := os.OpenFile(d.Config, os.O_APPEND|os.O_WRONLY, 0)
+		ts.Check(err)
+		_, err = f.WriteString("    " + strings.ReplaceAll(lines, "\n", "\n    ") + "\n") // the repository comes last
+		ts.Check(err)
+		ts.Check(f.Close())
+	}
+	if tree != nil {
+		ts.Check(d.Lock())
+	}
+	h.hookd = d
+	ts.Setenv("HOOKD_CONFIG", d.Config)
+	ts.Setenv("SEALED", d.Sealed)
 }
 
 // writeGateBlob writes refs/oracle/gate, as the installer does.
@@ -274,9 +293,9 @@ func options(ts *testscript.TestScript, args []string) map[string]string {
 	opts := map[string]string{}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
-		case "-strict", "-tcp", "-empty":
+		case "-strict", "-tcp", "-empty", "-hookd":
 			opts[args[i]] = "yes"
-		case "-seal", "-wait", "-more", "-paths":
+		case "-seal", "-wait", "-more", "-paths", "-repo":
 			if i+1 == len(args) {
 				ts.Fatalf("%s needs a value", args[i])
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -95,49 +94,24 @@ func (e *editor) oracleFiles() []string {
 	return names
 }
 
-var (
-	oracleRow  = regexp.MustCompile(`^\s*\[\[\s*invariant\s*\]\]\s*(#.*)?$`)
-	oracleBlob = regexp.MustCompile(`^\s*blob\s*=\s*"([^"\\]*)"\s*(?:#.*)?$`)
-	oracleHash = regexp.MustCompile(`^(\s*blob_sha256\s*=\s*")([^"\\]*)(".*)$`)
-)
-
-// pin writes the digests of blobs into one oracle file, where a row has its blob
-// and its digest on lines of their own. A file in another layout stays as it is,
-// and verifying says what it lacks.
+// pin writes the digests of blobs into one oracle file, where it is laid out as
+// usual. One in another layout stays as it is, and verifying says what it lacks.
 func (e *editor) pin(name string) error {
-	lines := strings.SplitAfter(string(e.r.files[name].data), "\n")
-	blob, hash := "", -1
-	pinned := false
-	bind := func() {
+	text, done := oracle.Rehash(e.r.files[name].data, func(_, blob string) (string, bool) {
 		f := e.r.files[blob]
-		if hash < 0 || f == nil {
-			return
-		}
-		parts := oracleHash.FindStringSubmatch(strings.TrimRight(lines[hash], "\r\n"))
-		if parts[2] == f.sum {
-			return
-		}
-		end := lines[hash][len(strings.TrimRight(lines[hash], "\r\n")):]
-		lines[hash] = parts[1] + f.sum + parts[3] + end
-		e.note("%s: blob %s: %s", name, blob, arrow(parts[2], f.sum))
-		pinned = true
-	}
-	for i, line := range lines {
-		line = strings.TrimRight(line, "\r\n")
-		if oracleRow.MatchString(line) {
-			bind()
-			blob, hash = "", -1
-		} else if found := oracleBlob.FindStringSubmatch(line); found != nil {
-			blob = found[1]
-		} else if oracleHash.MatchString(line) {
-			hash = i
+		return f.digest(), f != nil
+	})
+	changed := false
+	for _, d := range done {
+		if d.Old != d.New {
+			e.note("invariant %s: %s: %s", d.ID, d.Blob, arrow(d.Old, d.New))
+			changed = true
 		}
 	}
-	bind()
-	if !pinned {
+	if !changed {
 		return nil
 	}
-	return e.rewrite(name, []byte(strings.Join(lines, "")))
+	return e.rewrite(name, text)
 }
 
 // rewrite replaces a file below oracles/ and keeps its mode where it has one.

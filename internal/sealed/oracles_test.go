@@ -92,7 +92,7 @@ func TestLockBindsOracleFiles(t *testing.T) {
 	if got := read(t, dir, oracle.ManifestPath); got != string(oracle.ManifestOf([]string{"postage_again", "postage_within_cap"})) {
 		t.Errorf("manifest %s", got)
 	}
-	if len(changed) != 4 || !strings.Contains(strings.Join(changed, "\n"), "oracles/parcels.toml: blob oracles/parcels.json: "+want[:12]) {
+	if len(changed) != 4 || !strings.Contains(strings.Join(changed, "\n"), "invariant postage_within_cap: oracles/parcels.json: "+want[:12]) {
 		t.Errorf("changed %q", changed)
 	}
 	tree := loaded(t, dir)
