@@ -140,6 +140,9 @@ func lines(blocks []block, r Report) []string {
 			continue // the same next steps follow the next block
 		}
 		for _, hint := range b.hints {
+			if r.Local && hint == checkFirst {
+				continue // that is what is being done
+			}
 			out = append(out, "hint: "+hint)
 		}
 	}

@@ -350,6 +350,14 @@ func TestALocalReportShowsEverything(t *testing.T) {
 	if n := strings.Count(got, "an_id"); n != 20*30 || strings.Contains(got, "more") || strings.Contains(got, "ask ") {
 		t.Errorf("%d rows:\n%.2000s", n, got)
 	}
+	fault := Report{Findings: []finding.Finding{{Code: finding.OracleFault, Path: "oracles/fees.toml", Line: 3, Args: args{"what": "x", "fault": "unknown-key"}}}}
+	if !strings.Contains(render(t, fault), "git oracle check") {
+		t.Error("who pushes is not told how to check")
+	}
+	fault.Local = true
+	if got := render(t, fault); strings.Contains(got, "git oracle check") {
+		t.Errorf("who checks is told to check:\n%s", got)
+	}
 }
 
 func TestForeignStringsCannotSteer(t *testing.T) {

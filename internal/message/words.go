@@ -22,6 +22,7 @@ const (
 	thenApprove  = "a maintainer then runs:  git oracle approve {rev}"
 	approveAgain = "a maintainer approves it again:  git oracle approve {rev}"
 	notJudged    = "not judged: "
+	checkFirst   = "see all of them before a push:  git oracle check"
 	pushAgain    = "push again; if it stays so, tell the contact below"
 )
 
@@ -420,7 +421,7 @@ func mending(fault string) string {
 	case "blob-hash":
 		return "restore the blob or, if its new bytes are meant:  git oracle rehash"
 	default:
-		return "see all of them before a push:  git oracle check"
+		return checkFirst
 	}
 }
 
