@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +155,3 @@ func TestEachKindHoldsOnGoodCodeAndSeesItsBug(t *testing.T) {
 		t.Errorf("coupled: %q", coupled)
 	}
 }
-
-var _ = os.Getuid
-var _ = filepath.Join

@@ -267,13 +267,14 @@ class Driver:
             try:
                 out = act(*request[4:])
                 kind = "ok"
-            except StopIteration as e:
-                kind, out = "stop", m.enc(e.value)
             except (Bad, Shown):
                 raise
             except BaseException as e:
                 e.__traceback__ = None
-                kind, out = "raise", m.enc_exception(e, type(e))
+                if isinstance(e, StopIteration) and request[0] != "row":
+                    kind, out = "stop", m.enc(e.value)
+                else:
+                    kind, out = "raise", m.enc_exception(e, type(e))
             return self.reply(kind, out)
         except Bad as e:
             return dumps(["bad", str(e)[:500]])
@@ -473,6 +474,7 @@ class Driver:
     # -- invariants: one entry, called row by row
 
     def do_entry(self, text):
+        self.entry = None
         module, _, names = text.partition(":")
         try:
             __import__(module)
@@ -488,8 +490,8 @@ class Driver:
 
     def do_row(self, form, text, repeat, seed, take):
         f = self.entry
-        if f is None:
-            raise Bad("a row without an entry")
+        if f is None or form not in ("named", "listed"):
+            raise Bad("a row without an entry, or in an unknown form")
         given = arguments(text)
         if seed is not None:
             sow(seed)
@@ -505,15 +507,16 @@ class Driver:
 
 def arguments(text):
     """What json.loads gives. Pushed code may have lowered the limit of digits, which is not the row's fault."""
-    limit = getattr(sys, "get_int_max_str_digits", None)
-    if limit is None:
-        return loads(text)
-    limit = limit()
-    sys.set_int_max_str_digits(0)
+    limit = sys.get_int_max_str_digits() if hasattr(sys, "get_int_max_str_digits") else None
+    if limit is not None:
+        sys.set_int_max_str_digits(0)
     try:
         return loads(text)
+    except (ValueError, StopIteration):
+        raise Bad("arguments that are no JSON")
     finally:
-        sys.set_int_max_str_digits(limit)
+        if limit is not None:
+            sys.set_int_max_str_digits(limit)
 
 
 def sow(seed):
@@ -588,6 +591,8 @@ class Flat:
         return ["e", self.mirror.number(t), name if type(name) is str else "", self(v._value_, depth + 1)]
 
     def other(self, v, t, depth):
+        if isinstance(v, type):
+            return self.mirror.enc_class(v)
         if t is KEYS or t is ITEMS:
             return ["G"] + [self(x, depth + 1) for x in t.__iter__(v)]
         deque = loaded("collections", "deque")

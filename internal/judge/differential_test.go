@@ -1,0 +1,180 @@
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func (c corner) module(i int) string { return "corner_" + strconv.Itoa(i) }
+
+func (c corner) entryOf(i int) string {
+	if c.entry == "" {
+		return c.module(i) + ":f"
+	}
+	return strings.ReplaceAll(c.entry, "@", c.module(i))
+}
+
+// files are the sources of a corner.
+func (c corner) files(i int) files {
+	if !strings.HasPrefix(c.code, "#file ") {
+		return files{c.module(i) + ".py": c.code + "\n"}
+	}
+	out := files{}
+	for _, part := range strings.Split(c.code, "#file ")[1:] {
+		name, text, _ := strings.Cut(part, "\n")
+		out[strings.ReplaceAll(name, "@", c.module(i))] = text
+	}
+	return out
+}
+
+// bounds are those of a corner: 0 to 500, where it does not say otherwise.
+func (c corner) bounds() (fields string, high float64) {
+	if c.kind != "bound" {
+		return "", 0
+	}
+	high = 500
+	if _, text, ok := strings.Cut(c.fields, "max = "); ok {
+		high, _ = strconv.ParseFloat(text, 64)
+		return "min = 0", high
+	}
+	return "min = 0\nmax = 500", high
+}
+
+func (c corner) claim(i int) claim {
+	bounds, _ := c.bounds()
+	return claim{id: c.module(i), fields: fmt.Sprintf("entry = %q\nkind = %q\n%s\n%s", c.entryOf(i), c.kind, bounds, c.fields), rows: c.rows}
+}
+
+// reference asks the reference adapter about every corner, two at a time.
+func reference(t *testing.T, tree string) []bool {
+	t.Helper()
+	script, err := filepath.Abs("testdata/reference_adapter.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := t.TempDir()
+	out := make([]bool, len(corners))
+	jobs := make(chan int, len(corners))
+	for i := range corners {
+		jobs <- i
+	}
+	close(jobs)
+	var workers sync.WaitGroup
+	for range 2 {
+		workers.Go(func() {
+			for i := range jobs {
+				path := filepath.Join(cases, fmt.Sprint(i))
+				if out[i], err = askReference(t.Context(), script, tree, path, corners[i], i); err != nil {
+					t.Errorf("%s: %v", corners[i].name, err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return out
+}
+
+func askReference(ctx context.Context, script, tree, path string, c corner, i int) (bool, error) {
+	_, high := c.bounds()
+	text, err := json.Marshal(map[string]any{"kind": c.kind, "entry": c.entryOf(i), "min": 0, "max": high, "rows": c.rows})
+	if err != nil {
+		return false, err
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return false, err
+	}
+	cmd := exec.CommandContext(ctx, python, "-B", script, tree, path)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LC_ALL=C.UTF-8", "TZ=UTC"}
+	said, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return false, err
+	}
+	return err == nil && strings.HasSuffix(string(said), "judged 0\n"), nil
+}
+
+func TestCornersMeanWhatTheReferenceAdapterSaysOrWhatIsWrittenDown(t *testing.T) {
+	c := claimsConfig(t, nil, nil)
+	var claims []claim
+	for i, corner := range corners {
+		corner.files(i).write(t, c.Tree)
+		claims = append(claims, corner.claim(i))
+	}
+	c.Invariants = loadClaims(t, claims)
+	c.Limits = Limits{Call: 5 * time.Second, Lane: 5 * time.Minute, Candidate: c.Limits.Candidate}
+	seeds := reference(t, c.Tree)
+	var passes [2][]Outcome
+	for n, p := range []Pass{First(), Second()} {
+		p.Leftovers = nil
+		out, err := Invariants(t.Context(), c, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		passes[n] = out
+	}
+	coupled := strings.Join(CompareOutcomes(passes[0], passes[1]), " ") + " "
+	for i, corner := range corners {
+		t.Run(corner.name, func(t *testing.T) {
+			a, b := passes[0][i], passes[1][i]
+			here := a.OK && b.OK && !strings.Contains(coupled, corner.module(i)+" ")
+			if seeds[i] != corner.seed || here != corner.here {
+				t.Errorf("reference %v, here %v; written down %v, %v\n%s\n%s", seeds[i], here, corner.seed, corner.here, a.summary(), b.summary())
+			}
+			if (corner.seed != corner.here) != (corner.why != "") {
+				t.Errorf("a difference needs a reason, and only that: %q", corner.why)
+			}
+			if a.TimedOut || b.TimedOut {
+				t.Error("timed out")
+			}
+		})
+	}
+}
+
+// TestEveryCornerIsInTheTableOfTheFormats keeps docs/formats.md and the corners
+// the same.
+func TestEveryCornerIsInTheTableOfTheFormats(t *testing.T) {
+	text, err := os.ReadFile("../../docs/formats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(text), "\n| code gives | seed 004 | here | rule |\n")
+	if !ok {
+		t.Fatal("there is no table of corners")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	found := map[string][]string{}
+	for _, line := range strings.Split(table, "\n")[1:] {
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		if len(cells) < 3 || found[cells[0]] != nil {
+			t.Errorf("a row that makes no sense, or is there twice: %s", line)
+			continue
+		}
+		found[cells[0]] = cells
+	}
+	words := map[bool]string{true: "holds", false: "refused"}
+	for _, c := range corners {
+		cells := found[c.name]
+		delete(found, c.name)
+		switch {
+		case cells == nil:
+			t.Errorf("no row for %q", c.name)
+		case cells[1] != words[c.seed] || cells[2] != words[c.here]:
+			t.Errorf("%q: the table says %q", c.name, cells)
+		case c.why != "" && (len(cells) != 4 || cells[3] != c.why):
+			t.Errorf("%q: the table does not give the reason %q", c.name, c.why)
+		}
+	}
+	for name := range found {
+		t.Errorf("%q is in the table and no corner", name)
+	}
+}
