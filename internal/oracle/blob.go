@@ -54,6 +54,7 @@ type blobReader struct {
 	limit int
 	code  string
 	found []Row
+	parts members
 }
 
 func (b *blobReader) rows() bool {
@@ -65,7 +66,7 @@ func (b *blobReader) rows() bool {
 	if b.next() != '[' {
 		return b.fail(b.pos, "a blob is a list of rows")
 	}
-	if !b.items(0, b.row) || !b.end() {
+	if !b.list(0, b.row) || !b.end() {
 		return false
 	}
 	if len(b.found) == 0 {
@@ -75,62 +76,106 @@ func (b *blobReader) rows() bool {
 	return true
 }
 
-// row understands the value that was just read.
-func (b *blobReader) row(v Value) bool {
-	start := b.pos - len(v.text)
+// row reads one row.
+func (b *blobReader) row() bool {
+	start := b.pos
 	if len(b.found) >= b.limit {
 		b.code = "limit"
 		return b.fail(start, "more than %d rows in a blob, or %d in all", maxRows, maxAllRows)
 	}
-	row, what := b.form.row(v)
+	row, what, ok := b.understood()
+	if !ok {
+		return false
+	}
 	if what != "" {
 		b.code = "blob-row"
 		return b.fail(start, "row %d %s", len(b.found)+1, what)
 	}
 	row.Line = b.lineOf(start)
+	if b.found == nil { // most rows are as long as the first one
+		b.found = make([]Row, 0, min(b.limit, 1+len(b.text)/(1+b.pos-start)))
+	}
 	b.found = append(b.found, row)
 	return true
 }
 
-// row answers a clause when the value is no row of this form.
-func (f form) row(v Value) (Row, string) {
-	if v.kind != Object {
-		return Row{}, "is no object"
-	}
-	switch f {
-	case formNamed:
-		return Row{Text: v.text, Args: v}, ""
-	case formListed:
-		return listedRow(v)
-	case formRun, formRunTable:
-		return runRow(v, f)
-	default:
-		return Row{}, "belongs to no kind"
-	}
-}
-
-// part takes the members of an object that a row may have; others are a fault.
-func parts(v Value, keys ...string) (map[string]Value, string) {
-	members, ok := v.Members()
-	if !ok {
-		return nil, "is no object"
-	}
-	found := make(map[string]Value, len(keys))
-	for _, m := range members {
-		if !slices.Contains(keys, m.Key) {
-			return nil, "has the unknown key " + shown(m.Key)
+// understood reads a row of the reader's form; what is a clause when it is none.
+func (b *blobReader) understood() (row Row, what string, ok bool) {
+	if b.form == formNamed || b.next() != '{' {
+		v, ok := b.value(1)
+		if v.kind != Object {
+			what = "is no object"
 		}
-		found[m.Key] = m.Value
+		return Row{Text: v.text, Args: v}, what, ok
 	}
-	return found, ""
+	b.parts = members{keys: b.form.keys()}
+	if !b.members(1, b.parts.take) {
+		return Row{}, "", false
+	}
+	switch {
+	case b.parts.unknown != "":
+		return Row{}, b.parts.unknown, true
+	case b.form == formListed:
+		row, what = listedRow(b.parts)
+	case b.form == formRun || b.form == formRunTable:
+		row, what = runRow(b.parts, b.form)
+	default:
+		what = "belongs to no kind"
+	}
+	return row, what, true
 }
 
-func listedRow(v Value) (Row, string) {
-	p, what := parts(v, "args", "expected")
-	args, expected := p["args"], p["expected"]
+var (
+	listedKeys   = []string{"args", "expected"}
+	runKeys      = []string{"args", "stdin"}
+	runTableKeys = []string{"args", "stdin", "expected"}
+)
+
+func (f form) keys() []string {
+	switch f {
+	case formListed:
+		return listedKeys
+	case formRun:
+		return runKeys
+	case formRunTable:
+		return runTableKeys
+	default:
+		return nil
+	}
+}
+
+// members are what an object has of these keys, in their order; Invalid where it
+// has none. Another key is unknown.
+type members struct {
+	keys    []string
+	found   [3]Value
+	unknown string
+}
+
+func (m *members) take(key string, v Value) bool {
+	i := slices.Index(m.keys, key)
+	if i >= 0 {
+		m.found[i] = v
+	} else if m.unknown == "" {
+		m.unknown = "has the unknown key " + shown(key)
+	}
+	return true
+}
+
+// membersOf takes a small object apart.
+func membersOf(v Value, keys ...string) (members, string) {
+	m := members{keys: keys}
+	if v.kind != Object {
+		return m, "is no object"
+	}
+	r := jsonReader{text: v.text}
+	r.members(0, m.take)
+	return m, m.unknown
+}
+
+func listedRow(m members) (Row, string) {
+	args, expected := m.found[0], m.found[1]
 	switch {
-	case what != "":
-		return Row{}, what
 	case args.kind != List:
 		return Row{}, `has no list "args"`
 	case expected.kind == Invalid:
@@ -139,20 +184,13 @@ func listedRow(v Value) (Row, string) {
 	return Row{Text: args.text, Args: args, Expected: expected}, ""
 }
 
-func runRow(v Value, f form) (Row, string) {
-	keys := []string{"args", "stdin"}
-	if f == formRunTable {
-		keys = append(keys, "expected")
-	}
-	p, what := parts(v, keys...)
-	if what != "" {
+func runRow(m members, f form) (row Row, what string) {
+	args, stdin, expected := m.found[0], m.found[1], m.found[2]
+	row = Row{Text: args.text, Args: args, Expected: expected}
+	if row.Argv, what = arguments(args); what != "" {
 		return Row{}, what
 	}
-	row := Row{Text: p["args"].text, Args: p["args"]}
-	if row.Argv, what = arguments(row.Args); what != "" {
-		return Row{}, what
-	}
-	if stdin, has := p["stdin"]; has {
+	if stdin.kind != Invalid {
 		if row.Stdin, what = bytesOf(stdin); what != "" {
 			return Row{}, `has a "stdin" that ` + what
 		}
@@ -160,8 +198,7 @@ func runRow(v Value, f form) (Row, string) {
 	if f == formRun {
 		return row, ""
 	}
-	row.Expected = p["expected"]
-	if row.Expected.kind != Object {
+	if expected.kind != Object {
 		return Row{}, `has no object "expected"`
 	}
 	return runExpected(row)
@@ -198,12 +235,9 @@ func bytesOf(v Value) ([]byte, string) {
 		return []byte(s), ""
 	}
 	const neither = `is neither a string nor {"base64": "..."}`
-	p, what := parts(v, "base64")
-	if what != "" {
-		return nil, neither
-	}
-	s, ok := p["base64"].Str()
-	if !ok {
+	m, what := membersOf(v, "base64")
+	s, ok := m.found[0].Str()
+	if what != "" || !ok {
 		return nil, neither
 	}
 	data, err := base64.StdEncoding.Strict().DecodeString(s)
@@ -214,18 +248,19 @@ func bytesOf(v Value) ([]byte, string) {
 }
 
 func runExpected(row Row) (Row, string) {
-	p, what := parts(row.Expected, "exit", "stdout")
+	m, what := membersOf(row.Expected, "exit", "stdout")
 	if what != "" {
 		return Row{}, `has an "expected" that ` + what
 	}
-	if exit, has := p["exit"]; has {
+	exit, stdout := m.found[0], m.found[1]
+	if exit.kind != Invalid {
 		n, ok := exit.Int()
 		if !ok || !n.IsInt64() || n.Int64() < 0 || n.Int64() > 255 {
 			return Row{}, `has an "exit" that is no integer from 0 to 255`
 		}
 		row.Exit = int(n.Int64())
 	}
-	if stdout, has := p["stdout"]; has {
+	if stdout.kind != Invalid {
 		if row.Stdout, what = bytesOf(stdout); what != "" {
 			return Row{}, `has a "stdout" that ` + what
 		}

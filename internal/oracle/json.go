@@ -233,6 +233,14 @@ func (r *jsonReader) word(w string) bool {
 
 // items reads a list and hands out its items.
 func (r *jsonReader) items(depth int, each func(Value) bool) bool {
+	return r.list(depth, func() bool {
+		v, ok := r.value(depth + 1)
+		return ok && (each == nil || each(v))
+	})
+}
+
+// list reads a list whose items are read by item.
+func (r *jsonReader) list(depth int, item func() bool) bool {
 	if depth >= maxDepth {
 		return r.fail(r.pos, "nested deeper than %d", maxDepth)
 	}
@@ -243,8 +251,7 @@ func (r *jsonReader) items(depth int, each func(Value) bool) bool {
 		return true
 	}
 	for {
-		v, ok := r.value(depth + 1)
-		if !ok || each != nil && !each(v) {
+		if !item() {
 			return false
 		}
 		if more, ok := r.comma(']'); !ok || !more {

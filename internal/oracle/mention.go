@@ -1,6 +1,5 @@
 package oracle
 
-
 // Mentioner looks for ids in files. An id is mentioned where it stands by itself:
 // no letter, digit or underscore touches it.
 type Mentioner struct {

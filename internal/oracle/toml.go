@@ -90,8 +90,8 @@ func readTOML(name string, data []byte) tomlFile {
 	}
 	for r.parse(); r.restart(); r.parse() {
 	}
-	r.wantSchema()
 	r.nameFaults()
+	r.wantSchema()
 	return r.tomlFile
 }
 
