@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,6 +37,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"gate":    cmdGate,
@@ -45,6 +47,7 @@ func TestScripts(t *testing.T) {
 			"bytes":   cmdBytes,
 			"addline": cmdAddLine,
 			"hook":    cmdHook,
+			"code":    cmdCode,
 		},
 	})
 }
@@ -64,6 +67,9 @@ func setup(env *testscript.Env) error {
 		{"REPO", "3f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21"},
 	} {
 		env.Setenv(pair[0], pair[1])
+	}
+	if err := usePython(env); err != nil {
+		return err
 	}
 	key := filepath.Join(home, ".ssh", "id_ed25519")
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key).CombinedOutput(); err != nil {
@@ -277,6 +283,26 @@ repositories:
 	locked.Unlock()
 	for hook, verb := range map[string]string{"pre-receive": "", "post-receive": "settle "} {
 		write(filepath.Join(server, "hooks", hook), fmt.Sprintf("#!/bin/sh\nexec %q %s--config %q --repo %s\n", binary, verb, config, ts.Getenv("REPO")), 0o755)
+	}
+}
+
+// cmdCode wants a command to exit with a code: code N COMMAND ARG...
+func cmdCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N COMMAND ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exited *exec.ExitError
+		if !errors.As(err, &exited) {
+			ts.Fatalf("%v", err)
+		}
+		got = exited.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 }
 
