@@ -73,7 +73,18 @@ func TestIDsAreMentionedByThemselves(t *testing.T) {
 		{"fee_cap", `check("fee_cap")`, true},
 		{"fee_cap", "\xff\x00fee_cap\xff", true},
 		{"fee_cap", "x-fee_cap.", true},
-		{"fee_cap", "test_fee_cap", false},
+		{"fee_cap", "def test_fee_cap():", true},
+		{"fee.cap", "test_fee.cap", true},
+		{"test_fee", "test_fee", true},
+		{"fee_cap", "my_fee_cap", false},
+		{"fee_cap", "test_my_fee_cap", false},
+		{"fee_cap", "my_test_fee_cap", false},
+		{"fee_cap", "test_test_fee_cap", false},
+		{"fee_cap", "testfee_cap", false},
+		{"fee_cap", "test_fee_cap_2", false},
+		{"fee_cap", "Test_fee_cap", false},
+		{"_", "test__", true},
+		{"_", "test_", false},
 		{"fee_cap", "fee_cap2", false},
 		{"fee_cap", "fee_capfee_cap", false},
 		{"fee_cap", "FEE_CAP", false},
@@ -130,6 +141,7 @@ func TestMentionsOfManyFiles(t *testing.T) {
 func FuzzMentions(f *testing.F) {
 	f.Add("fee.cap", "fee", "x fee.cap fee_")
 	f.Add("a-", "a.b", "a-a.b")
+	f.Add("a", "test_", "test_a test_test_")
 	f.Fuzz(func(t *testing.T, one, two, text string) {
 		m := Mentions([]string{one, two})
 		m.File([]byte(text))
@@ -144,9 +156,14 @@ func FuzzMentions(f *testing.F) {
 func slowly(id, text string) bool {
 	for i := 0; i+len(id) <= len(text); i++ {
 		end := i + len(id)
-		if text[i:end] == id && (i == 0 || !wordByte[text[i-1]]) && (end == len(text) || !wordByte[text[end]]) {
+		if text[i:end] == id && startsWord(text, i) && (end == len(text) || !wordByte[text[end]]) {
 			return true
 		}
 	}
 	return false
+}
+
+func startsWord(text string, i int) bool {
+	before, named := strings.CutSuffix(text[:i], "test_")
+	return i == 0 || !wordByte[text[i-1]] || named && (before == "" || !wordByte[before[len(before)-1]])
 }

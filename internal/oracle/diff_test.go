@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -231,7 +232,7 @@ func TestNumbersCompareExactly(t *testing.T) {
 		{IntNumber(1), IntNumber(2), -1},
 		{IntNumber(1), FloatNumber(1), 0},
 		{IntNumber(9007199254740993), FloatNumber(9007199254740992), 1},
-		{FloatNumber(-0.0), IntNumber(0), 0},
+		{FloatNumber(math.Copysign(0, -1)), IntNumber(0), 0},
 		{FloatNumber(0.1), FloatNumber(0.2), -1},
 	} {
 		if got := c.a.Cmp(c.b); got != c.want {

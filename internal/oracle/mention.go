@@ -1,7 +1,10 @@
 package oracle
 
+import "bytes"
+
 // Mentioner looks for ids in files. An id is mentioned where it stands by itself:
-// no letter, digit or underscore touches it.
+// no letter, digit or underscore touches it. What follows "test_" stands by itself
+// too: that is how test functions are named after an id.
 type Mentioner struct {
 	found   map[string]bool // every id that is looked for
 	missing int
@@ -59,12 +62,24 @@ func (m *Mentioner) File(data []byte) {
 		for end < len(data) && wordByte[data[end]] {
 			end++
 		}
-		if n := end - i; m.first[data[i]] && n <= maxID && m.sizes[n] {
-			if h := m.heads[string(data[i:end])]; h != nil {
-				m.from(h, data[i:])
-			}
+		m.word(data, i, end)
+		if bytes.HasPrefix(data[i:end], testName) && end-i > len(testName) {
+			m.word(data, i+len(testName), end)
 		}
 		i = end
+	}
+}
+
+var testName = []byte("test_")
+
+// word looks for ids that start with one word.
+func (m *Mentioner) word(data []byte, start, end int) {
+	n := end - start
+	if n > maxID || !m.sizes[n] || !m.first[data[start]] {
+		return
+	}
+	if h := m.heads[string(data[start:end])]; h != nil {
+		m.from(h, data[start:])
 	}
 }
 
