@@ -33,9 +33,10 @@ type Case struct {
 
 // Step is one request and what may be said to it.
 type Step struct {
-	Do string `json:"do"` // entry, row, run, or ask for a request as it stands
+	Do string `json:"do"` // load, entry, row, run, or ask for a request as it stands
 
-	Entry string `json:"entry"` // entry
+	Modules []string `json:"modules"` // load
+	Entry   string   `json:"entry"`   // entry
 
 	Form   string `json:"form"`   // row; missing is listed
 	Text   string `json:"text"`   // here, in Stdin and in Value, @@ab*3@@ is ababab
@@ -114,7 +115,7 @@ func (c Case) check() error {
 
 func (s Step) check(n int) error {
 	switch s.Do {
-	case "entry", "row", "run", "ask":
+	case "load", "entry", "row", "run", "ask":
 	default:
 		return fmt.Errorf("nobody can do %q", s.Do)
 	}

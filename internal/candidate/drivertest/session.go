@@ -66,6 +66,8 @@ func (s *session) step(step Step) (ended bool, err error) {
 func (s *session) request(step Step) ([]byte, error) {
 	var q []any
 	switch step.Do {
+	case "load":
+		q = request4("load", required(s.driver.spell(step.Modules, s.tmp)))
 	case "entry":
 		q = request4("entry", s.spell(step.Entry))
 	case "row":
@@ -84,6 +86,15 @@ func (s *session) request(step Step) ([]byte, error) {
 		return nil, err
 	}
 	return ascii(text), nil
+}
+
+// required are modules that may not be missing.
+func required(modules []string) [][]any {
+	var out [][]any
+	for _, m := range modules {
+		out = append(out, []any{m, false})
+	}
+	return out
 }
 
 // request4 is a verb, the three lists of properties, and the arguments.
@@ -136,7 +147,7 @@ func (s *session) compare(step Step, reply []byte) error {
 	case candidate.OK:
 		return s.compareValue(step, reply, got)
 	case candidate.Fail:
-		return compareShown(step, reply)
+		return s.compareShown(step, reply)
 	}
 	return nil
 }
@@ -158,11 +169,12 @@ func (s *session) compareValue(step Step, reply []byte, got plain) error {
 // limitShown of a fail reply is the document's, not the reader's.
 const limitShown = 4096
 
-func compareShown(step Step, reply []byte) error {
-	module, shown := candidate.Failed(reply)
+func (s *session) compareShown(step Step, reply []byte) error {
+	asked := s.driver.spell(append([]string{step.Entry}, step.Modules...), s.tmp)
+	name, shown := candidate.Failed(reply)
 	switch {
-	case module == "":
-		return errors.New("fail names no module")
+	case name == "" || !slices.Contains(asked, name):
+		return fmt.Errorf("fail names %q, which was not asked", name)
 	case len(shown) > limitShown:
 		return fmt.Errorf("fail shows %d bytes; the limit is %d", len(shown), limitShown)
 	case !strings.Contains(shown, step.Shown):

@@ -17,7 +17,7 @@ use constant { MAX_FRAME => 8 << 20, MAX_DEPTH => 64, MAX_SHOWN => 4096, MAX_OUT
 my ($tree, $library) = @ARGV;
 my $json = JSON::PP->new->allow_nonref->allow_bignum;
 my ($base, $entry);
-my %verbs = (open => \&verb_open, entry => \&verb_entry, row => \&verb_row, run => \&verb_run);
+my %verbs = (open => \&verb_open, load => \&verb_load, entry => \&verb_entry, row => \&verb_row, run => \&verb_run);
 
 open(my $requests, '<&=', 3) or die "no descriptor 3: $!\n";
 open(my $replies,  '>&=', 4) or die "no descriptor 4: $!\n";
@@ -107,16 +107,34 @@ sub verb_open {
     return ok('null');
 }
 
+# load_module returns the package of a module, or dies with what there is to show.
+sub load_module {
+    my ($module) = @_;
+    $module =~ /\A\w+(?:\.\w+)*\z/a or die "$module is no module\n";
+    my @parts = split /\./, $module;
+    require(join('/', @parts) . '.pm');
+    return join '::', @parts;
+}
+
+sub verb_load {
+    my ($modules) = @_;
+    for my $wanted (@$modules) {
+        my ($module, $optional) = @$wanted;
+        eval { load_module($module) } or show($module, "$@");
+    }
+    return ok('null');
+}
+
 sub verb_entry {
     my ($text) = @_;
     undef $entry;
-    my ($module, @names) = $text =~ /\A(\w+(?:\.\w+)*):(\w+(?:\.\w+)*)\z/a ? ($1, split /\./, $2) : show($text, "$text is no entry\n");
-    (my $file = "$module.pm") =~ s{\.(?=.*\.)}{/}g;
-    eval { require $file } or show($text, "$@");
+    my ($module, $names) = split /:/, $text, 2;
+    my @names = split /\./, defined $names ? $names : '';
     my $name = pop @names;
-    my $package = join '::', split(/\./, $module), @names;
+    my $package = eval { load_module($module) } or show($text, "$@");
+    $package = join '::', $package, @names;
     no strict 'refs';
-    defined &{"${package}::$name"} or show($text, "$name is no function of $package\n");
+    defined $name && defined &{"${package}::$name"} or show($text, "$text is no function\n");
     my $function = \&{"${package}::$name"};
     $entry = @names ? sub { $function->($package, @_) } : $function;
     return ok('null');
