@@ -65,7 +65,7 @@ type Tree struct {
 
 // Fault is one thing that is wrong in the oracle files.
 type Fault struct {
-	Code string // one of Codes: stable
+	Code string // a stable word; docs/formats.md lists them
 	File string // path in the tree, raw
 	Line int    // from 1; 0 is the whole file
 	ID   string // invariant, or empty
