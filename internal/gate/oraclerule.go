@@ -11,6 +11,7 @@ import (
 	"github.com/sealgate/sealgate/internal/gitrepo"
 	"github.com/sealgate/sealgate/internal/oracle"
 	"github.com/sealgate/sealgate/internal/state"
+	"github.com/sealgate/sealgate/policy"
 )
 
 // maxBases bounds the merge bases that one push makes git look for.
@@ -78,7 +79,8 @@ func (j *judgement) lookAhead(ctx context.Context, moves []*move) error {
 	return err
 }
 
-// tell adds what the checks find. Where oracle changes are proposed they warn.
+// tell adds what the checks find. Where oracle changes are proposed they warn, and
+// a ref that is only recorded hears nothing.
 func (j *judgement) tell(m *move, c *OracleChange) {
 	for i, f := range c.Findings(m.authorised) {
 		if i == maxFindings {
@@ -89,6 +91,11 @@ func (j *judgement) tell(m *move, c *OracleChange) {
 		}
 		if m.change() && f.Severity != finding.Note {
 			f.Severity = finding.Warn
+		}
+		if m.modes.Paths == policy.Record {
+			f.Ref = m.Ref
+			j.silent = append(j.silent, f)
+			continue
 		}
 		j.note(m, f)
 	}
