@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Rehashed is a row whose digest Rehash has set.
@@ -42,10 +43,13 @@ type writtenRow struct {
 	blobLine, sumLine int
 }
 
+// Compiled when they are needed: the hook links this package and never does.
 var (
-	rowHead  = regexp.MustCompile(`^[ \t]*\[\[[ \t]*invariant[ \t]*\]\][ \t]*(#.*)?$`)
-	anyHead  = regexp.MustCompile(`^[ \t]*\[`)
-	rowValue = regexp.MustCompile(`^[ \t]*(id|blob|blob_sha256)[ \t]*=[ \t]*(?:"([^"\\]*)"|'([^']*)')[ \t]*(#.*)?$`)
+	rowHead  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[ \t]*\[\[[ \t]*invariant[ \t]*\]\][ \t]*(#.*)?$`) })
+	anyHead  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[ \t]*\[`) })
+	rowValue = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[ \t]*(id|blob|blob_sha256)[ \t]*=[ \t]*(?:"([^"\\]*)"|'([^']*)')[ \t]*(#.*)?$`)
+	})
 )
 
 func writtenRows(lines []string) []writtenRow {
@@ -53,14 +57,14 @@ func writtenRows(lines []string) []writtenRow {
 	inside := false
 	for i, line := range lines {
 		line = strings.TrimRight(line, "\r\n")
-		if rowHead.MatchString(line) {
+		if rowHead().MatchString(line) {
 			rows, inside = append(rows, writtenRow{blobLine: -1, sumLine: -1}), true
 			continue
 		}
-		if anyHead.MatchString(line) {
+		if anyHead().MatchString(line) {
 			inside = false
 		}
-		if found := rowValue.FindStringSubmatch(line); inside && found != nil {
+		if found := rowValue().FindStringSubmatch(line); inside && found != nil {
 			rows[len(rows)-1].set(i, found[1], found[2]+found[3])
 		}
 	}
