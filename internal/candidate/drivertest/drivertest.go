@@ -32,6 +32,9 @@ type Driver struct {
 	// Modules spells the kit's modules as an entry does. Keys are "functions",
 	// "broken", "nested" and "elsewhere".
 	Modules map[string]string
+	// Tmp is a directory that the driver may write to, as it sees it; empty is one of
+	// the test's own.
+	Tmp string
 	// Env is the environment of the driver.
 	Env []string
 	// Lacks names what the driver or its language does not have; such cases are
@@ -139,7 +142,7 @@ func (d Driver) spell(texts []string, tmp string) []string {
 // play is one case: one candidate, its steps in order, and nothing left behind.
 func play(t *testing.T, d Driver, c Case) {
 	t.Helper()
-	tmp := t.TempDir()
+	tmp := or(d.Tmp, t.TempDir())
 	made, err := candidate.Start(t.Context(), d.config(c, tmp))
 	if err != nil {
 		t.Fatal(err)
