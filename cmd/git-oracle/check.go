@@ -111,7 +111,7 @@ func (k *checking) run(ctx context.Context) (*checkResult, error) {
 	}
 	r := &checkResult{
 		Schema: checkSchema, Base: base.rev, BaseCommit: base.commit, Tip: tip.name, Commit: tip.commit, Remote: k.name,
-		Gate: k.gated != nil, Harness: k.rules().Harness, Invariants: len(change.Tip.Invariants),
+		Gate: k.gated != nil, Harness: k.rules().Harness, Invariants: len(change.Tip.IDs),
 		Touched: []string{}, Meanings: []meaning{}, Label: labelled(os.Getenv("PR_LABELS")),
 	}
 	if k.gated != nil {
@@ -230,7 +230,10 @@ func (k *checking) findings(ctx context.Context, change *gate.OracleChange, r *c
 // shownChange is the file that a change is named by, and its rows: what it means,
 // and the files that have no meaning of their own.
 func shownChange(files []string, list []oracle.Meaning) (path string, rows []string) {
-	if len(list) == 0 {
+	switch {
+	case len(list) == 0 && len(files) == 1:
+		return files[0], nil
+	case len(list) == 0:
 		return files[0], files
 	}
 	path = files[0]

@@ -68,17 +68,30 @@ func (k *checking) found(ctx context.Context) (string, error) {
 	if k.name == "" {
 		return upstream, nil
 	}
-	head, err := k.line(ctx, "symbolic-ref", "--quiet", "--short", "refs/remotes/"+k.name+"/HEAD")
+	if main := k.mainBranch(ctx); main != "" {
+		return main, nil
+	}
 	switch {
-	case err == nil:
-		return head, nil
 	case upstream != "":
 		return upstream, nil
 	case k.remote != nil && len(k.remote.branches()) == 0:
 		return "", nil // the remote is empty
 	}
-	return "", undecided("find what to compare with: the branch has no upstream, and "+quoted(k.name)+" names no main branch", nil,
-		"name it:  git oracle check "+word(k.name+"/main"), "or let this clone know it:  git remote set-head "+word(k.name)+" --auto")
+	return "", undecided("find what to compare with: the branch has no upstream, and the main branch of "+quoted(k.name)+" is not known here", nil,
+		"name it:  git oracle check BASE", "or let this clone know it:  git remote set-head "+word(k.name)+" --auto")
+}
+
+// mainBranch is the remote's, as far as this clone knows: what its HEAD was, else
+// the seed's default.
+func (k *checking) mainBranch(ctx context.Context) string {
+	head, err := k.line(ctx, "symbolic-ref", "--quiet", "--short", "refs/remotes/"+k.name+"/HEAD")
+	if err == nil {
+		return head
+	}
+	if _, err := k.commit(ctx, "refs/remotes/"+k.name+"/main"); err != nil {
+		return ""
+	}
+	return k.name + "/main"
 }
 
 // upstream is the branch that the checked out one follows; own says that it is

@@ -124,16 +124,54 @@ func (c *clone) diskTree(ctx context.Context, specs []string) (string, error) {
 	if aside.env, err = c.indexAside(ctx, filepath.Join(dir, "index")); err != nil {
 		return "", err
 	}
-	at := func(args ...string) []string { return append([]string{"-C", top}, args...) }
-	differ, err := aside.out(ctx, append(at("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--"), specs...)...)
+	if err := aside.dropGone(ctx, top, specs); err != nil {
+		return "", err
+	}
+	differ, err := aside.out(ctx, append([]string{"-C", top, "ls-files", "-z", "--modified", "--others", "--exclude-standard", "--"}, specs...)...)
 	if err != nil {
 		return "", err
 	}
 	differ = []byte(strings.ReplaceAll(string(differ), "/\x00", "\x00")) // a repository of its own is one entry
-	if _, err := aside.feed(ctx, differ, at("update-index", "-z", "--add", "--remove", "--replace", "--stdin")...); err != nil {
+	if _, err := aside.feed(ctx, differ, "-C", top, "update-index", "-z", "--add", "--replace", "--stdin"); err != nil {
 		return "", err
 	}
-	return aside.line(ctx, at("write-tree")...)
+	return aside.line(ctx, "-C", top, "write-tree")
+}
+
+// dropGone takes from the index what is not on disk, or behind a link there: git
+// itself looks through links in a path that it knows.
+func (c *clone) dropGone(ctx context.Context, top string, specs []string) error {
+	out, err := c.out(ctx, append([]string{"-C", top, "ls-files", "-z", "-t", "--cached", "--"}, specs...)...)
+	if err != nil {
+		return err
+	}
+	var gone strings.Builder
+	seen := map[string]bool{".": true}
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		tag, path, _ := strings.Cut(entry, " ")
+		if tag == "S" {
+			continue // a sparse checkout leaves it out
+		}
+		if _, err := os.Lstat(filepath.Join(top, path)); err != nil || !realDirectory(top, filepath.Dir(path), seen) {
+			gone.WriteString(path + "\x00")
+		}
+	}
+	if len(out) == 0 || gone.Len() == 0 {
+		return nil
+	}
+	_, err = c.feed(ctx, []byte(gone.String()), "-C", top, "update-index", "-z", "--force-remove", "--stdin")
+	return err
+}
+
+// realDirectory tells whether no part of the path is a link.
+func realDirectory(top, dir string, seen map[string]bool) bool {
+	is, known := seen[dir]
+	if !known {
+		info, err := os.Lstat(filepath.Join(top, dir))
+		is = err == nil && info.IsDir() && realDirectory(top, filepath.Dir(dir), seen)
+		seen[dir] = is
+	}
+	return is
 }
 
 // indexAside copies the index, whose times spare reading files that did not
