@@ -40,12 +40,17 @@ func manyFiles(tb testing.TB) (before, after files, harness []byte) {
 func BenchmarkCheck500(b *testing.B) {
 	before, after, harness := manyFiles(b)
 	base, tip := before.tree(), after.tree()
+	for i := range base.Entries {
+		base.Entries[i].ID = sum(before[base.Entries[i].Path])
+		tip.Entries[i].ID = sum(after[tip.Entries[i].Path])
+	}
 	check := func() {
-		a, err := Load(b.Context(), base)
+		var loader Loader
+		a, err := loader.Load(b.Context(), base)
 		if err != nil || len(a.Faults) != 0 || len(a.Invariants) != 500 {
 			b.Fatalf("%v, faults:\n%s", err, told(a))
 		}
-		t, err := Load(b.Context(), tip)
+		t, err := loader.Load(b.Context(), tip)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -36,13 +36,26 @@ const (
 // Load reads and checks the oracle files of a tree. What is wrong in them is in
 // Set.Faults, all of it; an error means that the tree could not be read, and the
 // Set is then zero. A tree without oracle files and manifest is an empty Set.
-func Load(ctx context.Context, t Tree) (Set, error) {
+func Load(ctx context.Context, t Tree) (Set, error) { return new(Loader).Load(ctx, t) }
+
+// Loader loads several trees of one repository, and remembers blobs by their
+// object id: two trees mostly differ in few of them. The zero value is ready. It
+// is not for concurrent use.
+type Loader struct {
+	kept  map[string]*content
+	bytes int64
+}
+
+// Load is like the function Load, and tells the same.
+func (k *Loader) Load(ctx context.Context, t Tree) (Set, error) {
 	l := &loader{
+		keep:   k,
 		tree:   t,
 		paths:  make(map[string]Entry, len(t.Entries)),
 		ids:    map[string]*named{},
 		broken: map[string]bool{},
 		blobs:  map[string]*blob{},
+		forms:  map[formKey]*formRows{},
 		bytes:  maxBytes,
 		rows:   maxAllRows,
 	}
@@ -63,12 +76,14 @@ func Load(ctx context.Context, t Tree) (Set, error) {
 
 // loader is one Load.
 type loader struct {
+	keep     *Loader
 	tree     Tree
 	paths    map[string]Entry
 	found    []*claim
 	ids      map[string]*named
 	broken   map[string]bool
 	blobs    map[string]*blob
+	forms    map[formKey]*formRows
 	bytes    int64 // that may still be read
 	rows     int   // that may still be read
 	anyFile  bool
@@ -234,9 +249,14 @@ func entryWord(e Entry) string {
 
 // blob is a file that rows name, read once.
 type blob struct {
+	*content
+	fault Fault // cannot be read; its place is the row that names it
+}
+
+// content is what a blob holds, wherever it is.
+type content struct {
 	text  string
 	sum   string
-	fault Fault // cannot be read; its place is the row that names it
 	forms map[form]*formRows
 }
 
@@ -244,9 +264,15 @@ type blob struct {
 // files name it: what is asked of them is kept as well.
 type formRows struct {
 	rows  []Row
-	fault bool
+	fault Fault    // its file is the blob
 	keys  []string // of the first row, sorted; nil: not asked yet
 	odd   int      // first row that has others, from 1; 0: none
+}
+
+// formKey is what one Load has counted, and told the fault of.
+type formKey struct {
+	*content
+	form
 }
 
 func (l *loader) readBlobs(ctx context.Context) error {
@@ -271,11 +297,14 @@ func (l *loader) blobOf(ctx context.Context, path string) (*blob, error) {
 	if b, known := l.blobs[path]; known {
 		return b, nil
 	}
-	b := &blob{forms: map[form]*formRows{}}
+	b := &blob{}
 	l.blobs[path] = b
 	e, ok := l.paths[path]
 	if !ok {
 		b.fault = l.noBlob(path)
+		return b, nil
+	}
+	if b.content = l.known(e); b.content != nil {
 		return b, nil
 	}
 	data, fault, err := l.read(ctx, e, maxBlob)
@@ -290,8 +319,30 @@ func (l *loader) blobOf(ctx context.Context, path string) (*blob, error) {
 		return b, nil
 	}
 	sum := sha256.Sum256(data)
-	b.text, b.sum = string(data), hex.EncodeToString(sum[:])
+	b.content = &content{text: string(data), sum: hex.EncodeToString(sum[:]), forms: map[form]*formRows{}}
+	l.keep.add(e.ID, b.content)
 	return b, nil
+}
+
+// known is what an earlier Load has read; it counts as if it were read again.
+func (l *loader) known(e Entry) *content {
+	c := l.keep.kept[e.ID]
+	if e.ID == "" || c == nil || e.Mode != modeFile && e.Mode != modeProgram || int64(len(c.text)) > l.bytes {
+		return nil
+	}
+	l.bytes -= int64(len(c.text))
+	return c
+}
+
+// add remembers a blob; not more of them than one tree may have.
+func (k *Loader) add(id string, c *content) {
+	if id == "" {
+		return
+	}
+	if k.bytes += int64(len(c.text)); k.kept == nil || k.bytes > maxBytes {
+		k.kept, k.bytes = map[string]*content{}, int64(len(c.text))
+	}
+	k.kept[id] = c
 }
 
 // noBlob says why there is no entry of this path: nothing is there, or the way
@@ -324,15 +375,8 @@ func (l *loader) rowsOf(c *claim, b *blob) bool {
 		l.fault(Fault{Code: "blob-hash", File: c.File, Line: c.hashLine, ID: c.ID, What: "the sha256 of " + shown(c.Blob) + " is " + b.sum})
 		ok = false
 	}
-	f := b.forms[formOf(c.Invariant)]
-	if f == nil {
-		f = l.readRows(c, b)
-		b.forms[formOf(c.Invariant)] = f
-	}
-	if f.fault {
-		return false
-	}
-	if !l.hasKeys(c, f) {
+	f := l.formRows(c, b.content)
+	if f.fault.Code != "" || !l.hasKeys(c, f) {
 		return false
 	}
 	if ok {
@@ -341,15 +385,34 @@ func (l *loader) rowsOf(c *claim, b *blob) bool {
 	return ok
 }
 
-func (l *loader) readRows(c *claim, b *blob) *formRows {
-	rows, fault := parseRows(b.text, formOf(c.Invariant), min(maxRows, l.rows))
-	if fault.Code != "" {
+// formRows are a blob's rows in the form that the claim needs. What is wrong with
+// them is told for the first claim.
+func (l *loader) formRows(c *claim, b *content) *formRows {
+	key := formKey{b, formOf(c.Invariant)}
+	if f := l.forms[key]; f != nil {
+		return f
+	}
+	f := b.forms[key.form]
+	if f == nil || len(f.rows) > l.rows {
+		f = l.parse(key)
+	}
+	l.forms[key] = f
+	l.rows -= len(f.rows)
+	if f.fault.Code != "" {
+		fault := f.fault
 		fault.File, fault.ID = c.Blob, c.ID
 		l.fault(fault)
-		return &formRows{fault: true}
 	}
-	l.rows -= len(rows)
-	return &formRows{rows: rows}
+	return f
+}
+
+func (l *loader) parse(key formKey) *formRows {
+	f := &formRows{}
+	f.rows, f.fault = parseRows(key.text, key.form, min(maxRows, l.rows))
+	if f.fault.Code != "limit" { // which depends on what was read before
+		key.forms[key.form] = f
+	}
+	return f
 }
 
 // hasKeys checks that the rows have exactly the keys that args names.

@@ -409,3 +409,49 @@ func TestManifestIsWrittenAsTheSeedWritesIt(t *testing.T) {
 		t.Errorf("another layout: faults:\n%s", told(s))
 	}
 }
+
+// TestLoaderTellsWhatLoadTells: what is remembered changes nothing, and is not
+// read again.
+func TestLoaderTellsWhatLoadTells(t *testing.T) {
+	trees := []files{
+		shop(),
+		shop().edit(t, "oracles/blobs/rates.json", "21", "22"),
+		shop().edit(t, "oracles/blobs/rates.json", "21", "NaN"),
+		shop().edit(t, "oracles/blobs/rates.json", "21", "NaN").edit(t, "oracles/fees.toml", "shop.fees:rate", "exec:bin/rate"),
+		shop().edit(t, "oracles/blobs/orders.json", `{"order": 250}`, `{}`),
+		shop().with("oracles/blobs/orders.json", "-> rates.json"),
+		shop().with("oracles/blobs/orders.json", ratesBlob),
+		shop().with("oracles/blobs/orders.json", ""),
+		shop(),
+	}
+	var loader Loader
+	for range 2 {
+		for i, f := range trees {
+			tree := f.tree()
+			for j, e := range tree.Entries {
+				tree.Entries[j].ID = sum(f[e.Path]) // links, too: their mode is what tells them apart
+			}
+			got, err := loader.Load(t.Context(), tree)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := f.load(t); dump(got) != dump(want) {
+				t.Errorf("tree %d: got\n%s\nwant\n%s", i, dump(got), dump(want))
+			}
+		}
+	}
+	tree := shop().tree()
+	for j, e := range tree.Entries {
+		tree.Entries[j].ID = sum(shop()[e.Path])
+	}
+	read := tree.Read
+	tree.Read = func(ctx context.Context, e Entry, most int64) ([]byte, error) {
+		if strings.HasPrefix(e.Path, "oracles/blobs/") {
+			t.Errorf("%s is read again", e.Path)
+		}
+		return read(ctx, e, most)
+	}
+	if s, err := loader.Load(t.Context(), tree); err != nil || len(s.Invariants) != 4 {
+		t.Errorf("%v, %v", s.IDs, err)
+	}
+}
