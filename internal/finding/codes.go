@@ -34,7 +34,7 @@ const (
 
 	// Oracle files.
 	OracleFault       Code = "oracle-fault"        // Path, Line; id, what (a clause), fault (its stable word)
-	OracleIDDropped   Code = "oracle-id-dropped"   // Items: ids; topic, rev
+	OracleIDDropped   Code = "oracle-id-dropped"   // Items: ids
 	OracleIDUncovered Code = "oracle-id-uncovered" // Items: ids; harness
 	ChangelogMissing  Code = "changelog-missing"   // Items: meanings; patterns
 

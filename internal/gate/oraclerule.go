@@ -86,9 +86,6 @@ func (j *judgement) tell(m *move, c *OracleChange) {
 		if i == maxFindings {
 			return
 		}
-		if f.Code == finding.OracleIDDropped && m.topicName() != "" {
-			f.Args = with(f.Args, "topic", m.topicName())
-		}
 		if m.change() && f.Severity != finding.Note {
 			f.Severity = finding.Warn
 		}

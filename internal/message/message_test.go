@@ -55,7 +55,7 @@ var samples = map[finding.Code]finding.Finding{
 	finding.OracleChangePending:       {Severity: finding.Note, Ref: "refs/heads/oracle-change/fees", Items: []string{"oracles/fees.toml"}},
 	finding.OracleChangeApproved:      {Severity: finding.Note, Args: args{"approval": statement, "person": maintainer, "reason": "relax bound: spec 4.2 erratum"}},
 	finding.OracleFault:               {Path: "oracles/fees.toml", Line: 14, Args: args{"id": "fee_within_cap", "what": `unknown key "mni"`, "fault": "unknown-key"}},
-	finding.OracleIDDropped:           {Items: []string{"fee_rounds_down", "fee_within_cap"}, Args: args{"topic": "fees"}},
+	finding.OracleIDDropped:           {Items: []string{"fee_rounds_down", "fee_within_cap"}},
 	finding.OracleIDUncovered:         {Items: []string{"fee_within_cap"}, Args: args{"harness": "harness"}},
 	finding.ChangelogMissing:          {Items: []string{"fee_within_cap: max 500 -> 900 (widened)"}, Args: args{"patterns": "CHANGELOG*, changelog/**"}},
 	finding.ForbiddenPath:             {Path: "sealed/MANIFEST.json", Commit: commitID},

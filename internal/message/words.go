@@ -128,7 +128,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.OracleIDDropped: {
 		say:   "{ids} gone, and no maintainer has approved it",
-		hints: []string{"put back what was dropped, or", propose, thenApprove},
+		hints: []string{"put back what was dropped, or let a maintainer approve that it goes"},
 	},
 	finding.OracleIDUncovered: {
 		say:   "{ids} not mentioned in any file below {directory}",
