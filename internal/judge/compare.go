@@ -23,7 +23,7 @@ type comparison struct {
 }
 
 // rowCost is what comparing one row may cost, in units of about ten nanoseconds.
-const rowCost = 1 << 25
+const rowCost = 1 << 24
 
 // matched is the number of items up to which lists are compared both unordered and
 // with a tolerance: each item may fit several others.
@@ -175,6 +175,9 @@ func (c *comparison) equalComplex(a, b candidate.Value) bool {
 
 // equalItems compares sequences.
 func (c *comparison) equalItems(a, b candidate.Value) bool {
+	if a.Type == candidate.Range && b.Type == candidate.Range {
+		return string(rangeKey(nil, a)) == string(rangeKey(nil, b))
+	}
 	x, y, ok := c.pair(a, b)
 	if !ok {
 		return false
@@ -207,15 +210,27 @@ func (c *comparison) pair(a, b candidate.Value) (x, y []candidate.Value, ok bool
 	if goesOn(b) && !goesOn(a) && m >= n+lookAhead {
 		m = n
 	}
-	if n != m || !c.spend(n) {
+	if n != m || !c.drawn(n) {
 		return nil, nil, false
 	}
 	return itemsOf(a, n), itemsOf(b, m), true
 }
 
+// mostItems bounds the items of a range that are written out.
+const mostItems = 1 << 20
+
+// drawn says whether n items may be looked at.
+func (c *comparison) drawn(n int64) bool {
+	if n < 0 || n > mostItems {
+		c.left = -1
+		return false
+	}
+	return c.spend(n)
+}
+
 func goesOn(v candidate.Value) bool { return v.Type == candidate.Iterator && v.Whole == 0 }
 
-// length is the number of items; -1 is one that nothing has.
+// length is the number of items; -1 is more than can be counted.
 func length(v candidate.Value) int64 {
 	if v.Type == candidate.Range {
 		n := rangeLength(v)
@@ -460,7 +475,7 @@ func (c *comparison) hugeKey(out []byte, n number) ([]byte, bool) {
 
 func (c *comparison) itemsKey(out []byte, v candidate.Value) ([]byte, bool) {
 	n := length(v)
-	if goesOn(v) || n < 0 || !c.spend(n) {
+	if goesOn(v) || !c.drawn(n) {
 		return nil, false
 	}
 	if c.strict && v.Type == candidate.NamedTuple && !c.sequence {

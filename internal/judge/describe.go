@@ -44,6 +44,16 @@ func oneLine(s string, limit int) string {
 	return short(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), limit)
 }
 
+// printable makes ASCII of a text of ours that should be that already.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < 0x20 || c > 0x7e {
+			return '?'
+		}
+		return c
+	}, s)
+}
+
 func (d *description) full() bool { return d.out.Len() > maxDescribed }
 
 func (d *description) value(v candidate.Value) {

@@ -297,8 +297,8 @@ func (t *trial) conclude() error {
 // say sets what is said about the outcome.
 func (t *trial) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	t.out.Detail = oneLine(text, maxDetail)
-	t.out.Note = short(text, maxShown)
+	t.out.Detail = short(printable(text), maxDetail)
+	t.out.Note = short(printable(text), maxShown)
 }
 
 // bad notes that row n does not hold; of several, the first one counts.
