@@ -58,28 +58,43 @@ func (c *clone) top(ctx context.Context) (string, error) {
 func (p *place) close() { p.root.Close() }
 
 // inside is the path below the place of a file that the user named: as seen from
-// where the command runs, or, where nothing is there, from the place itself.
+// where the command runs, or else from the place itself.
 func (p *place) inside(name string) string {
-	slashed := path.Clean(filepath.ToSlash(name))
+	fromPlace := path.Clean(filepath.ToSlash(name))
+	fromHere, ok := p.relative(name)
+	if !ok || filepath.IsAbs(name) {
+		return fromHere
+	}
+	for _, one := range []string{fromHere, fromPlace} {
+		if _, err := p.root.Lstat(filepath.FromSlash(one)); err == nil {
+			return one
+		}
+	}
+	if strings.HasPrefix(fromHere, oracle.Dir+"/") {
+		return fromHere
+	}
+	return fromPlace
+}
+
+// relative is a path as seen from the place, through links in the directories
+// above it.
+func (p *place) relative(name string) (string, bool) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
-		return slashed
+		return name, false
 	}
-	if _, err := os.Lstat(abs); err != nil && !filepath.IsAbs(name) {
-		return slashed
-	}
-	if at, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
-		abs = filepath.Join(at, filepath.Base(abs))
-	}
-	dir := p.dir
-	if at, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = at
-	}
-	rel, err := filepath.Rel(dir, abs)
+	rel, err := filepath.Rel(unlinked(p.dir), filepath.Join(unlinked(filepath.Dir(abs)), filepath.Base(abs)))
 	if err != nil {
-		return slashed
+		return name, false
 	}
-	return filepath.ToSlash(rel)
+	return filepath.ToSlash(rel), true
+}
+
+func unlinked(dir string) string {
+	if at, err := filepath.EvalSymlinks(dir); err == nil {
+		return at
+	}
+	return dir
 }
 
 // draft is the place's oracle files with some of them as they are to become.
@@ -152,6 +167,9 @@ func (d *draft) load(ctx context.Context) (oracle.Set, error) {
 	return set, nil
 }
 
+// errInTheWay is something that is written neither over nor through.
+var errInTheWay = errors.New("links are not followed")
+
 // write puts the draft's files into the place: all of them are written aside
 // before the first one takes its name.
 func (p *place) write(d *draft) error {
@@ -163,6 +181,9 @@ func (p *place) write(d *draft) error {
 	}()
 	for _, name := range d.names {
 		s, err := p.stage(name, d.files[name])
+		if errors.Is(err, errInTheWay) {
+			return refused(fmt.Sprintf("write %s: %v; nothing was written", quoted(name), err))
+		}
 		if err != nil {
 			return undecided("write "+quoted(name), err)
 		}
@@ -203,7 +224,7 @@ func (p *place) stage(name string, data []byte) (stagedFile, error) {
 func (s stagedFile) fill(data []byte) error {
 	old, err := s.dir.Lstat(s.base)
 	if err == nil && !old.Mode().IsRegular() {
-		return errors.New("it is no ordinary file, and links are not followed")
+		return fmt.Errorf("it is no ordinary file, and %w", errInTheWay)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -254,7 +275,7 @@ func enter(at *os.Root, part string) (*os.Root, error) {
 		return nil, err
 	}
 	if !seen.IsDir() {
-		return nil, errors.New("it is no directory, and links are not followed")
+		return nil, fmt.Errorf("it is no directory, and %w", errInTheWay)
 	}
 	next, err := at.OpenRoot(part)
 	if err != nil {
@@ -262,7 +283,7 @@ func enter(at *os.Root, part string) (*os.Root, error) {
 	}
 	if opened, err := next.Stat("."); err != nil || !os.SameFile(seen, opened) {
 		next.Close()
-		return nil, errors.New("it was replaced meanwhile")
+		return nil, fmt.Errorf("it was replaced meanwhile, and %w", errInTheWay)
 	}
 	return next, nil
 }
