@@ -183,7 +183,9 @@ func sealLock(a *app, ch *choice) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lock",
 		Short: "bind the manifest to the files as they are now",
-		Args:  exactly(),
+		Long: "Bind the manifest to the files as they are now: digests of properties and fixtures, and the parent commit.\n" +
+			"Where the tree has invariants (oracles/*.toml), their blob_sha256 and oracles/MANIFEST.sha256 as well.",
+		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := ch.resolve()
 			if err != nil {

@@ -107,6 +107,25 @@ func TestFromNothingToALockedTree(t *testing.T) {
 	d.ok("seal", "verify", "--seal", dir)
 }
 
+func TestASealedTreeMayHaveInvariantsAlone(t *testing.T) {
+	d, dir := newDesk(t), filepath.Join(t.TempDir(), "seal")
+	d.ok("seal", "init", dir)
+	if err := os.Mkdir(filepath.Join(dir, "oracles"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.write(filepath.Join(dir, "oracles", "parcels.json"), `[{"grams": 100}]`)
+	d.write(filepath.Join(dir, "oracles", "parcels.toml"), "schema = 1\n\n[[invariant]]\nid = \"postage\"\nentry = \"shop:postage\"\nkind = \"bound\"\n"+
+		"min = 0\nmax = 900\nblob = \"oracles/parcels.json\"\nblob_sha256 = \"\"\n")
+	d.fails(exitNotOK, `"hookd seal lock" mends that`, "seal", "verify", "--seal", dir)
+	out := d.ok("seal", "lock", "--seal", dir, "--parent", commitA)
+	if !strings.Contains(out, "invariant postage: oracles/parcels.json: ") || !strings.Contains(out, "locked: 0 properties, 0 fixtures, 1 invariant, 0 freezes") {
+		t.Error(out)
+	}
+	d.ok("seal", "verify", "--seal", dir)
+	d.write(filepath.Join(dir, "oracles", "parcels.json"), `[{"grams": 101}]`)
+	d.fails(exitNotOK, `oracles/parcels.toml:10: invariant "postage": the sha256 of`, "seal", "verify", "--seal", dir)
+}
+
 func TestAPropertyThatIsWrittenAlreadyIsAdded(t *testing.T) {
 	d, dir := locked(t)
 	d.stdin = "def holds(fixture_bytes):\n    return False\n"

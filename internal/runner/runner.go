@@ -531,6 +531,11 @@ func digestOf(words ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+func digestOfBytes(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
 // statIdentity names a file as it is now, without reading it.
 func statIdentity(path string) (string, error) {
 	info, err := os.Stat(path)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sealgate/sealgate/internal/oracle"
 	"github.com/sealgate/sealgate/internal/sealed"
 )
 
@@ -86,7 +87,8 @@ func rarestWindow(content []byte) int {
 
 func mix(sum uint64) uint16 { return uint16(sum>>48) ^ uint16(sum>>16) ^ uint16(sum) }
 
-// sealedNeedles are the fixtures of a tree, their bytes and their digests.
+// sealedNeedles are the fixtures of a tree and the files of its oracles, their
+// bytes and their digests.
 func sealedNeedles(t *sealed.Tree) *needles {
 	n := &needles{byWindow: map[uint64][]needle{}}
 	for _, f := range t.Fixtures {
@@ -95,6 +97,12 @@ func sealedNeedles(t *sealed.Tree) *needles {
 		}
 		n.add("bytes of fixture "+f.ID(), f.Bytes())
 		n.add("digest of fixture "+f.ID(), []byte(f.SHA256()))
+	}
+	for _, name := range t.Oracles() {
+		if data, ok := t.File(name); ok && name != oracle.ManifestPath {
+			n.add("bytes of sealed "+name, data)
+			n.add("digest of sealed "+name, []byte(digestOfBytes(data)))
+		}
 	}
 	return n
 }
