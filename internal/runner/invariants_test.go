@@ -491,6 +491,50 @@ func TestCodeHasOneNameWhateverIsProtected(t *testing.T) {
 	}
 }
 
+func FuzzParseTree(f *testing.F) {
+	f.Add([]byte("40000 oracles\x00" + strings.Repeat("\x01", 20) + "100644 shop.py\x00" + strings.Repeat("\xff", 20)))
+	f.Add([]byte("100644 x"))
+	f.Add([]byte("100644 x\x00short"))
+	f.Add([]byte(" \x00" + strings.Repeat("0", 20)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := parseTree(data, 20)
+		if err != nil {
+			if list != nil {
+				t.Fatal("entries beside an error")
+			}
+			return
+		}
+		var again []byte
+		for _, e := range list {
+			id, err := hex.DecodeString(e.id)
+			if err != nil || len(id) != 20 || strings.Contains(e.path, "\x00") {
+				t.Fatalf("%+v", e)
+			}
+			again = append(again, e.mode+" "+e.path+"\x00"...)
+			again = append(again, id...)
+		}
+		if second, err := parseTree(again, 20); err != nil || !slices.Equal(second, list) {
+			t.Errorf("%v, then %v: %v", list, second, err)
+		}
+	})
+}
+
+func TestSealedOraclesAreSearchedForInAPush(t *testing.T) {
+	b := newBench(t, nil)
+	b.hide(t, []string{"hushed"}, bound("hushed", 10))
+	tip := b.source.commit(map[string]string{"docs/notes.md": "look: " + parcels, "docs/pin": sumOf(parcels)})
+	v, err := b.judge(t, b.base, tip)
+	if err != nil || v.Outcome != replay.Blocked || len(v.Rows) != 1 || v.Rows[0].Says != packet.Refusal {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	found := strings.Join(b.packet(t, v.Decision).SealedVisible, "\n")
+	for _, want := range []string{`bytes of sealed oracles/parcels.json in "docs/notes.md"`, `digest of sealed oracles/parcels.json in "docs/pin"`} {
+		if !strings.Contains(found, want) {
+			t.Errorf("maintainers are not told %q: %s", want, found)
+		}
+	}
+}
+
 func TestMoreOracleFilesThanAnybodyHasAreNotRead(t *testing.T) {
 	s := newSource(t)
 	var in strings.Builder

@@ -119,15 +119,24 @@ func (m *mirror) rootOf(ctx context.Context, treeish string) ([]entry, error) {
 	case o.Type != gitrepo.Tree:
 		return nil, fmt.Errorf("read root of %s: it is no tree", treeish)
 	}
+	list, err := parseTree(data, len(o.ID)/2)
+	if err != nil {
+		return nil, fmt.Errorf("read root of %s: %w", treeish, err)
+	}
+	return list, nil
+}
+
+// parseTree reads a tree object whose ids have width bytes.
+func parseTree(data []byte, width int) ([]entry, error) {
 	var list []entry
 	for len(data) > 0 {
 		mode, rest, ok := bytes.Cut(data, []byte(" "))
 		name, rest, found := bytes.Cut(rest, []byte{0})
-		if !ok || !found || len(rest) < len(o.ID)/2 {
-			return nil, fmt.Errorf("read root of %s: the tree is malformed", treeish)
+		if !ok || !found || len(rest) < width {
+			return nil, errors.New("the tree is malformed")
 		}
-		list = append(list, entry{mode: fullMode(string(mode)), id: hex.EncodeToString(rest[:len(o.ID)/2]), path: string(name)})
-		data = rest[len(o.ID)/2:]
+		list = append(list, entry{mode: fullMode(string(mode)), id: hex.EncodeToString(rest[:width]), path: string(name)})
+		data = rest[width:]
 	}
 	return list, nil
 }
