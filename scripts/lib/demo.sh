@@ -30,6 +30,7 @@ demo_main() {
 
 	scene_honest
 	scene_oracle_change
+	scene_invariant
 	scene_broken
 	scene_fixture
 	scene_freeze
@@ -416,8 +417,9 @@ demo_show_who_reads() {
 
 scene_honest() {
 	scene "1. An honest change" <<-TXT
-		The developer (or an agent) tidies the code. hookd replays it against two
-		sealed properties and two fixtures which the developer has never seen.
+		The developer (or an agent) tidies the code. hookd replays it against the two
+		invariants of oracles/, which everybody can read, and against two sealed
+		properties and two fixtures, which the developer has never seen.
 
 	TXT
 	edit parcel/price.py 's/cents = cents + cents \/\/ 2/cents += cents \/\/ 2/'
@@ -434,13 +436,14 @@ scene_oracle_change() {
 		signature, whoever pushes it.
 
 	TXT
-	edit oracles/agreed.txt 's/30 kg/40 kg/'
+	edit oracles/parcels.toml 's/max = 6000/max = 9000/'
 	show_change
-	commit "Heavier parcels"
+	commit "Dearer parcels"
 	push stays refs/heads/main main
 	answered "no maintainer has approved it"
+	answered "price_in_range: max 6000 -> 9000 (widened)"
 	say "The developer proposes it where unapproved oracle changes may live:"
-	push moves refs/heads/oracle-change/heavier main:refs/heads/oracle-change/heavier
+	push moves refs/heads/oracle-change/dearer main:refs/heads/oracle-change/dearer
 	say "A maintainer looks at it and signs this one step, with an ordinary SSH key:"
 	maintainer_approves
 	say "Now the same commit may land:"
@@ -450,8 +453,8 @@ scene_oracle_change() {
 
 maintainer_approves() {
 	local out
-	show_command 'git oracle approve origin/oracle-change/heavier --yes --reason "40 kg since the new contract"'
-	if out=$(maintainer git oracle approve origin/oracle-change/heavier --yes --reason "40 kg since the new contract" 2>&1); then
+	show_command 'git oracle approve origin/oracle-change/dearer --yes --reason "up to 90.00 in the new contract"'
+	if out=$(maintainer git oracle approve origin/oracle-change/dearer --yes --reason "up to 90.00 in the new contract" 2>&1); then
 		sed -E 's/ +$//' <<<"$out" | indent
 	else
 		indent <<<"$out"
@@ -459,8 +462,25 @@ maintainer_approves() {
 	fi
 }
 
+scene_invariant() {
+	scene "3. A change that breaks an oracle which everybody can read" <<-TXT
+		oracles/parcels.toml says what 25 kg in town cost, and hookd asks the code.
+
+	TXT
+	edit parcel/price.py 's/^    if express:/    if zone == "town" and weight_g > 20_000:\n        cents = 1990\n    if express:/'
+	show_change
+	commit "A flat rate for heavy parcels in town"
+	push stays refs/heads/main main
+	answered "agreed_prices: row 2: 1990 where 2640 is expected"
+	say "The developer may ask the same questions at home, before pushing:"
+	show_command "git oracle run"
+	developer git oracle run --python "$demo_python" --no-harness 2>/dev/null | indent || true
+	developer git reset -q --hard origin/main
+	scene_end
+}
+
 scene_broken() {
-	scene "3. A change that breaks what nobody told it" <<-TXT
+	scene "4. A change that breaks what nobody told it" <<-TXT
 		It looks simpler, and the public tests are green.
 
 	TXT
@@ -488,7 +508,7 @@ demo_show_decision() {
 }
 
 scene_fixture() {
-	scene "4. A fixture is altered on the replay host" <<-TXT
+	scene "5. A fixture is altered on the replay host" <<-TXT
 		The change is honest; somebody has touched the bytes that judge it.
 
 	TXT
@@ -510,7 +530,7 @@ scene_fixture() {
 }
 
 scene_freeze() {
-	scene "5. A freeze that has expired" <<-TXT
+	scene "6. A freeze that has expired" <<-TXT
 		Known flaky tests may be frozen for some days, by name and with an owner.
 		When the days are over, the freeze itself blocks.
 
@@ -538,7 +558,7 @@ freeze_add() {
 }
 
 scene_merge() {
-	scene "6. An oracle edit hidden in a merge" <<-TXT
+	scene "7. An oracle edit hidden in a merge" <<-TXT
 		Neither branch touches oracles/; the merge commit itself does.
 
 	TXT
@@ -549,7 +569,7 @@ scene_merge() {
 	append README.md "Labels are printed."
 	commit "Mention labels"
 	developer git merge -q --no-ff --no-commit label >/dev/null 2>&1
-	edit oracles/agreed.txt 's/1.5 times/3 times/'
+	edit oracles/parcels.toml 's/max = 9000/max = 90000/'
 	commit "Merge branch 'label'"
 	show_merge
 	push stays refs/heads/main main
@@ -562,7 +582,7 @@ scene_merge() {
 }
 
 scene_stopped() {
-	scene "7. The replay host is down" <<-TXT
+	scene "8. The replay host is down" <<-TXT
 		No verdict is not a pass. Nothing is lost, nothing moves.
 
 	TXT
@@ -615,8 +635,8 @@ demo_outro() {
 
 		Put it in front of a repository of yours (as root; try --dry-run first):
 		  scripts/install.sh --repo /srv/git/shop.git --maintainer "NAME=NAME.pub"
-		docs/install.md explains it; docs/first-seal.md goes from nothing to a first
-		sealed property in ten minutes.
+		docs/install.md explains it; docs/first-oracle.md and docs/first-seal.md go from
+		nothing to a first invariant and a first sealed property in ten minutes each.
 	TXT
 	if [[ $keep == yes ]]; then
 		echo

@@ -17,7 +17,7 @@ status=0
 answer=$("$source_dir/scripts/install.sh" --demo --dir "$scratch/a demo" 2>&1) || status=$?
 check "the demo ends well, as $(id -un)" same "$status" 0
 [[ $status == 0 ]] || printf '%s\n' "$answer"
-check "all seven scenes ran" same "$(grep -c '^  as it should ' <<<"$answer")" 7
+check "all eight scenes ran" same "$(grep -c '^  as it should ' <<<"$answer")" 8
 check "it is plain ASCII" same "$(LC_ALL=C tr -d '\n -~' <<<"$answer")" ""
 check "hookd has ended" same "$(running "$scratch/a demo")" ""
 
