@@ -135,7 +135,9 @@ type judgement struct {
 	records map[string]*state.Record
 	scanner *state.Scanner
 	oracles *oracleReader
+	others  *walk             // of the refs that are not protected, once it is done
 	bases   map[string]string // merge bases, by commit and good tip
+	borders map[string]string // and by border and good tip
 
 	offered  []approval.Token // pushed to refs/oracle/approvals in this push
 	existing []approval.Token // there already; see approvals.go
@@ -157,7 +159,7 @@ func (g *Gate) judgement() *judgement {
 	}
 	return &judgement{
 		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, reported: map[string]string{},
-		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{},
+		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{}, borders: map[string]string{},
 		oracles: newOracleReader(g.Repo, OracleRules{Protected: g.Protected, Harness: g.Harness, Changelog: g.Changelog}),
 	}
 }

@@ -50,10 +50,11 @@ func (j *judgement) judge(ctx context.Context, updates []push.Update) error {
 	if err := j.judgeProtected(ctx, w.protected); err != nil {
 		return err
 	}
+	j.others = w.others
 	if err := j.judgeOthers(ctx, w.others); err != nil {
 		return err
 	}
-	return j.oracleRule(ctx, w)
+	return j.oracleRule(ctx)
 }
 
 func (j *judgement) prepare(ctx context.Context, updates []push.Update) error {

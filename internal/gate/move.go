@@ -39,6 +39,9 @@ type move struct {
 	tokens   []carried
 	admitted bool
 
+	// border is where what it brings left what was there, once that was asked.
+	border []string
+
 	// authorised says that commit's protected paths may count in a replay.
 	authorised bool
 }

@@ -103,6 +103,9 @@ type oracleReader struct {
 	sets  map[state.Entry]*oracleSet
 	found map[sides]*coverage
 	left  int64 // bytes that may still be read
+
+	loader *oracle.Loader
+	kept   int64 // bytes that loader and sets were read from
 }
 
 // oracleSet is what one entry oracles holds.
@@ -118,11 +121,14 @@ type coverage struct {
 	over bool // there is more than is read, and an id was not found
 }
 
-// maxKept bounds what is remembered: parsed files are large.
-const maxKept = 64
+// What is remembered is bounded: trees, and bytes of oracle files.
+const (
+	maxKept      = 64
+	maxKeptBytes = 32 << 20
+)
 
 func newOracleReader(repo *gitrepo.Repo, rules OracleRules) *oracleReader {
-	return &oracleReader{repo: repo, rules: rules, left: maxChecked,
+	return &oracleReader{repo: repo, rules: rules, left: maxChecked, loader: &oracle.Loader{},
 		sides: map[string]sides{}, sets: map[state.Entry]*oracleSet{}, found: map[sides]*coverage{}}
 }
 
@@ -206,13 +212,16 @@ func (r *oracleReader) set(ctx context.Context, at state.Entry) (*oracleSet, err
 	if s := r.sets[at]; s != nil {
 		return s, nil
 	}
+	if len(r.sets) >= maxKept || r.kept > maxKeptBytes {
+		clear(r.sets)
+		r.loader, r.kept = &oracle.Loader{}, 0
+	}
+	left := r.left
 	s, err := r.load(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	if len(r.sets) >= maxKept {
-		clear(r.sets)
-	}
+	r.kept += left - r.left
 	r.sets[at] = s
 	return s, nil
 }
@@ -236,7 +245,7 @@ func (r *oracleReader) load(ctx context.Context, at state.Entry) (*oracleSet, er
 	if err != nil {
 		return nil, err
 	}
-	if s.Set, err = oracle.Load(ctx, tree); err != nil {
+	if s.Set, err = r.loader.Load(ctx, tree); err != nil {
 		return nil, fmt.Errorf("read oracle files: %w", err)
 	}
 	s.over = r.left <= 0

@@ -21,7 +21,7 @@ var errBases = errors.New("more merge bases than one push may ask for")
 
 // oracleRule holds every new tip whose oracles or harness differ from its base's
 // to the static checks. A push that touches neither costs a look at two trees.
-func (j *judgement) oracleRule(ctx context.Context, w walks) error {
+func (j *judgement) oracleRule(ctx context.Context) error {
 	moves := append(j.each(func(m *move) bool { return guarded(m) && m.view != nil }),
 		j.each(func(m *move) bool { return unguarded(m) && m.commit != "" })...)
 	if err := j.lookAhead(ctx, moves); err != nil {
@@ -31,15 +31,15 @@ func (j *judgement) oracleRule(ctx context.Context, w walks) error {
 		if j.plenty() {
 			return nil
 		}
-		if err := j.oracleCheck(ctx, m, w.others); err != nil {
+		if err := j.oracleCheck(ctx, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (j *judgement) oracleCheck(ctx context.Context, m *move, others *walk) error {
-	base, changed, err := j.oracleBase(ctx, m, others)
+func (j *judgement) oracleCheck(ctx context.Context, m *move) error {
+	base, changed, err := j.oracleBase(ctx, m)
 	if errors.Is(err, errBases) {
 		j.tell(m, &OracleChange{over: []finding.Finding{{Code: finding.LimitExceeded, Severity: finding.NotJudged,
 			Args: map[string]string{"what": "the branches that change oracles or harness are", "limit": strconv.Itoa(maxBases)}}}})
@@ -125,7 +125,7 @@ func (j *judgement) goodTip(m *move) string {
 
 // oracleBase is the commit that a move's oracles are compared with, empty for
 // none; changed is false where the push cannot have touched them.
-func (j *judgement) oracleBase(ctx context.Context, m *move, others *walk) (base string, changed bool, err error) {
+func (j *judgement) oracleBase(ctx context.Context, m *move) (base string, changed bool, err error) {
 	tip, err := j.oracles.pairs(ctx, m.commit)
 	if err != nil {
 		return "", false, err
@@ -140,7 +140,7 @@ func (j *judgement) oracleBase(ctx context.Context, m *move, others *walk) (base
 	good := j.goodTip(m)
 	near := []string{good}
 	if !m.protected() {
-		near = append(near, j.nearby(m, others)...)
+		near = append(near, j.nearby(m)...)
 	}
 	for _, one := range near {
 		if is, err := same(one); err != nil || is {
@@ -159,33 +159,57 @@ func (j *judgement) oracleBase(ctx context.Context, m *move, others *walk) (base
 
 // nearby are commits that stand where the push has come from: one whose oracles
 // and harness the tip has was judged, or is history of what was.
-func (j *judgement) nearby(m *move, w *walk) []string {
+func (j *judgement) nearby(m *move) []string {
 	var near []string
 	if m.before() != "" && m.branch() {
 		near = append(near, m.Old)
 	}
-	if w == nil || slices.Contains(w.exclude, m.Old) && !slices.Contains(j.excluded(), m.Old) {
-		return near // its border may be no more than the ref's own past
-	}
-	at := w.graph.Find(m.commit)
-	if !w.graph.Inside(at) {
+	border, inside := j.border(m)
+	switch {
+	case slices.Contains(j.others.exclude, m.Old) && !slices.Contains(j.excluded(), m.Old):
+		return near // the border may be no more than the ref's own past
+	case !inside:
 		return append(near, m.commit) // a protected ref has it
+	default:
+		return append(near, border...)
 	}
-	reached := w.graph.Reach(at)
-	for n := gitrepo.Node(0); int(n) < len(reached) && len(near) < maxNear; n++ {
-		if !reached[n] {
-			continue
-		}
-		for _, p := range w.graph.Parents(n) {
-			if !w.graph.Inside(p) && len(near) < maxNear {
-				near = append(near, w.graph.ID(p))
-			}
-		}
-	}
-	return near
 }
 
-const maxNear = 8
+// maxBorder is how many commits of a border are looked at.
+const maxBorder = 8
+
+// border are the commits at which what a move brings has left what was there; none
+// where they are too many. It is false where the move brings nothing.
+func (j *judgement) border(m *move) (ids []string, inside bool) {
+	g := j.others.graph
+	at := g.Find(m.commit)
+	if !g.Inside(at) {
+		return nil, false
+	}
+	if m.border != nil {
+		return m.border, true
+	}
+	seen := map[gitrepo.Node]bool{}
+	m.border = []string{}
+	for n, reached := range g.Reach(at) {
+		if !reached {
+			continue
+		}
+		for _, p := range g.Parents(gitrepo.Node(n)) {
+			if g.Inside(p) || seen[p] {
+				continue
+			}
+			if len(seen) == maxBorder {
+				m.border = []string{}
+				return m.border, true
+			}
+			seen[p] = true
+			m.border = append(m.border, g.ID(p))
+		}
+	}
+	slices.Sort(m.border)
+	return m.border, true
+}
 
 // oracleChange compares two commits; a base that is gone is none.
 func (j *judgement) oracleChange(ctx context.Context, base, tip string) (*OracleChange, error) {
@@ -199,15 +223,34 @@ func (j *judgement) oracleChange(ctx context.Context, base, tip string) (*Oracle
 	return j.oracles.change(ctx, got[0], got[1])
 }
 
-// from is the commit that shows what a move changes; empty for none.
+// from is the commit that a move is compared with; empty for none. What a merge
+// base with a good tip is follows from the border alone, since nothing inside it is
+// reached by that tip: moves that left history at one place ask git once.
 func (j *judgement) from(ctx context.Context, m *move) (string, error) {
 	if m.protected() {
 		return j.goodTip(m), nil
 	}
-	if _, known := j.bases[m.commit+j.baseTip(m)]; !known && len(j.bases) >= maxBases {
+	good := j.baseTip(m)
+	border, inside := j.border(m)
+	bound := inside && len(border) > 0 && slices.Contains(j.others.exclude, good)
+	if bound && len(border) == 1 && len(j.others.exclude) == 1 {
+		return border[0], nil
+	}
+	key := m.commit
+	if bound {
+		key = strings.Join(border, " ")
+	}
+	if base, known := j.borders[key+good]; known {
+		return base, nil
+	}
+	if len(j.borders) >= maxBases {
 		return "", errBases
 	}
-	return j.mergeBase(ctx, m)
+	base, err := j.mergeBase(ctx, m)
+	if err == nil {
+		j.borders[key+good] = base
+	}
+	return base, err
 }
 
 // shows fills in what a change of the protected paths is: the meaning of the
