@@ -44,9 +44,39 @@ func TestGateIsReadStrictly(t *testing.T) {
 		"wrong type":          edit(`"harness": "harness"`, `"harness": 1`),
 		"null":                edit(`["refs/heads/main", "refs/heads/release/**"]`, `null`),
 		"not UTF-8":           edit("platform", "\xff"),
+		"harness outside":     edit(`"harness": "harness"`, `"harness": "../harness"`),
+		"harness everywhere":  edit(`"harness": "harness"`, `"harness": "."`),
+		"absolute harness":    edit(`"harness": "harness"`, `"harness": "/harness"`),
+		"changelog outside":   edit(`"contact"`, `"changelog": ["/CHANGELOG"], "contact"`),
 	} {
 		if g, err := parseGate([]byte(text)); err == nil {
 			t.Errorf("%s: read as %+v", name, g)
+		}
+	}
+}
+
+func TestGateNamesHarnessAndChangelog(t *testing.T) {
+	for text, want := range map[string][2]string{
+		`"harness": "harness"`:                       {"harness", "CHANGELOG*"},
+		`"harness": "checks/own/"`:                   {"checks/own", "CHANGELOG*"},
+		`"harness": ""`:                              {"", "CHANGELOG*"},
+		`"changelog": ["NEWS"]`:                      {"harness", "NEWS"},
+		`"harness": "harness", "changelog": []`:      {"harness", ""},
+		`"harness": "harness", "changelog": null`:    {"harness", "CHANGELOG*"},
+		`"changelog": ["docs/changes/**", "NEWS.*"]`: {"harness", "NEWS.*"},
+	} {
+		g, err := parseGate([]byte(strings.Replace(goodGate, `"harness": "harness"`, text, 1)))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		rules := g.oracleRules()
+		first := ""
+		if list := rules.Changelog.Sorted(); len(list) > 0 {
+			first = list[0]
+		}
+		if rules.Harness != want[0] || first != want[1] {
+			t.Errorf("%s: harness %q, changelog %q", text, rules.Harness, rules.Changelog.Sorted())
 		}
 	}
 }
