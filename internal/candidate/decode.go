@@ -203,19 +203,19 @@ func (d *decoder) value() Value {
 	if d.err != nil {
 		return Value{}
 	}
-	switch c := d.peek(); {
-	case c == 'n':
+	switch d.peek() {
+	case 'n':
 		d.word("null")
 		return Value{Type: Null}
-	case c == 't':
+	case 't':
 		d.word("true")
 		return Value{Type: Bool, Whole: 1}
-	case c == 'f':
+	case 'f':
 		d.word("false")
 		return Value{Type: Bool}
-	case c == '"':
+	case '"':
 		return Value{Type: Str, Text: d.string()}
-	case c == '[':
+	case '[':
 		return d.tagged()
 	default:
 		return Value{Type: Int, Whole: d.small()}

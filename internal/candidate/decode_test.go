@@ -76,10 +76,9 @@ func TestDecimalsAreReadAsPythonWritesThem(t *testing.T) {
 		"1e3": "", "": "", "-": "", "E5": "", "1.2.3": "", "inf": "", "1_0": "", " 1": "", "NaNs": "", "--1": "", "1E": "", "٣": "",
 	} {
 		d, err := ParseDecimal(text)
-		got := fmt.Sprint(d.Coefficient, d.Exponent)
+		got := ""
 		switch {
 		case err != nil:
-			got = ""
 		case d.NaN:
 			got = "nan"
 		case d.Inf != 0:

@@ -490,8 +490,8 @@ func (c *comparison) itemsKey(out []byte, v candidate.Value) ([]byte, bool) {
 
 func (c *comparison) appendKeys(out []byte, vs []candidate.Value) ([]byte, bool) {
 	out = binary.AppendUvarint(out, uint64(len(vs)))
-	ok := true
 	for _, v := range vs {
+		var ok bool
 		if out, ok = c.key(out, v); !ok {
 			return nil, false
 		}

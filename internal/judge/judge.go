@@ -1,4 +1,5 @@
-// Package judge decides what a sealed property says about pushed code.
+// Package judge decides what sealed properties and invariants say about pushed
+// code.
 //
 // A property is Python of the maintainers: holds(fixture_bytes) -> bool. It runs
 // in the judge, a sandbox that has the sealed tree and no pushed code. A name of
@@ -8,8 +9,13 @@
 // pushed code is never in a process that holds an expected value, a sealed file,
 // or an argument it was not given.
 //
-// A Result is a decision, also where it says that something did not run; an
-// error is a failure to decide, and nothing may be concluded or kept from it.
+// An invariant is data: an entry, rows of arguments, and what must hold. A
+// candidate calls the entry row by row (invariant.go), and what it gives is
+// compared here, on plain values (compare.go, number.go).
+//
+// A Result or Outcome is a decision, also where it says that something did not
+// run; an error is a failure to decide, and nothing may be concluded or kept from
+// it.
 package judge
 
 import (

@@ -21,18 +21,8 @@ func TestInTheRealSandbox(t *testing.T) {
 		return
 	}
 	dir := scratch(t)
-	conf := sandbox.Config{Scratch: dir}
-	if os.Getenv(ownEnv) != "" {
-		conf.UIDs = sandbox.UIDs{First: firstUID, Count: 16}
-	}
-	box, err := sandbox.Open(t.Context(), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := openBox(t, dir)
 	defer box.Close()
-	if box.SingleUID() != (os.Getenv(ownEnv) == "") {
-		t.Fatal(box.Tier())
-	}
 	s := scene{tree: files{"spy.py": `import os
 def look(what):
     seen = []
@@ -53,15 +43,7 @@ def write():
 	}
 	c := s.config(t)
 	c.Tree, c.Sealed = moved(t, box, sandbox.Candidate, dir, c.Tree), moved(t, box, sandbox.Judge, dir, c.Sealed)
-	c.Starter = box
-	kitDir := filepath.Join(dir, "kit")
-	if err := os.Mkdir(kitDir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if c.Kit, err = Prepare(t.Context(), box, python, kitDir); err != nil {
-		t.Fatal(err)
-	}
-	c.Limits.Candidate = sandbox.Limits{}
+	inBox(t, box, dir, &c)
 	for _, p := range []Pass{First(), Second()} {
 		results, err := Properties(t.Context(), c, p)
 		if err != nil {
@@ -75,6 +57,88 @@ def write():
 				t.Errorf("%s: a path of the host in %q", r.ID, r.Note)
 			}
 		}
+	}
+}
+
+// openBox opens the sandbox with the uids that this run of the test has.
+func openBox(t *testing.T, dir string) *sandbox.Sandbox {
+	t.Helper()
+	conf := sandbox.Config{Scratch: dir}
+	if os.Getenv(ownEnv) != "" {
+		conf.UIDs = sandbox.UIDs{First: firstUID, Count: 16}
+	}
+	box, err := sandbox.Open(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if box.SingleUID() != (os.Getenv(ownEnv) == "") {
+		box.Close()
+		t.Fatal(box.Tier())
+	}
+	return box
+}
+
+// inBox makes a configuration one of the sandbox.
+func inBox(t *testing.T, box *sandbox.Sandbox, dir string, c *Config) {
+	t.Helper()
+	c.Starter = box
+	kitDir := filepath.Join(dir, "kit")
+	if err := os.Mkdir(kitDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if c.Kit, err = Prepare(t.Context(), box, python, kitDir); err != nil {
+		t.Fatal(err)
+	}
+	c.Limits.Candidate = sandbox.Limits{}
+}
+
+// TestInvariantsInTheRealSandbox judges good code, bugs, an executable, and code
+// that looks around, in the sandbox that hookd uses.
+func TestInvariantsInTheRealSandbox(t *testing.T) {
+	if os.Getuid() == 0 {
+		againAsUsers(t)
+		return
+	}
+	dir := scratch(t)
+	box := openBox(t, dir)
+	defer box.Close()
+	spy := "entry = \"spy:look\"\nkind = \"exact_table\""
+	claims := append([]claim{
+		{id: "spy", fields: spy, rows: `[{"args": ["/sealed"], "expected": []}, {"args": ["/tree/oracles"], "expected": []}, {"args": ["/tree"], "expected": ["/tree/bin/sum", "/tree/depot.py", "/tree/spy.py"]}]`},
+		{id: "write", fields: "entry = \"spy:write\"\nkind = \"bound\"\nmin = 13\nmax = 30", rows: `[{}]`},
+		{id: "sum", fields: "entry = \"exec:bin/sum\"\nkind = \"exact_table\"", rows: `[{"args": ["2", "3"], "expected": {"stdout": "5\n"}}, {"args": ["exit", "7"], "expected": {"exit": 7}}]`},
+	}, depotClaims...)
+	tree := files{"bin/sum": program, "depot.py": depot["depot.py"], "spy.py": `import os
+def look(what):
+    return sorted(os.path.join(base, n) for base, dirs, names in os.walk(what) for n in names)
+def write():
+    try:
+        open('/tree/x', 'w')
+    except OSError as e:
+        return e.errno
+`}
+	c := claimsConfig(t, tree, claims)
+	if err := os.Chmod(filepath.Join(c.Tree, "bin/sum"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.Tree = moved(t, box, sandbox.Candidate, dir, c.Tree)
+	inBox(t, box, dir, &c.Config)
+	var both [2][]Outcome
+	for i, p := range []Pass{First(), Second()} {
+		outcomes, err := Invariants(t.Context(), c, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both[i] = outcomes
+		for _, o := range outcomes {
+			if o.OK == strings.HasSuffix(o.ID, "_bad") || !o.Ran || strings.Contains(o.Note+o.Detail, dir) {
+				t.Errorf("pass %d, %s: %s", i+1, o.ID, o.summary())
+			}
+		}
+	}
+	if coupled := CompareOutcomes(both[0], both[1]); coupled != nil {
+		t.Errorf("coupled: %q", coupled)
 	}
 }
 
