@@ -24,19 +24,29 @@ func (a *app) checkVerb() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [BASE]",
 		Short: "check the oracle files, as the hook does",
-		Long: `Checks what a commit of the working tree would bring: that every oracle file,
-blob and the manifest fit together, that no invariant of BASE is gone, that the
+		Long: `Checks what a commit of the working tree would bring: that the oracle files, their
+blobs and the manifest fit together, that no invariant of BASE is gone, that the
 harness names every one, and whether a change of the oracles is approved. The
-code and the words are the hook's.
+code and the words are the hook's. Every fault is told, with its file and line.
 
-BASE is what the change is compared with, from where the two part: by default
-the environment's ORACLE_DIFF_BASE, else the upstream branch, else the first
-protected ref of the remote. Without a gate, oracles/ and harness/ are assumed.
+The change is compared with BASE, from where the two part: by default the
+environment's ORACLE_DIFF_BASE, else the upstream branch where it is a protected
+one, else the first protected ref of the remote. It works without a remote, and
+without a gate: oracles/ and harness/ are assumed then.
 
-Exit codes, in this order: 2 the oracles changed without approval, 1 a fault in
-the oracle files, 3 an invariant was dropped, 4 one is not named in the harness,
-1 a loosening without a changelog line, 0 fine; 5 not found out, 64 usage. Where
-PR_LABELS has oracle-change, 2 is passed over; an approval it is not.`,
+Exit codes, the first that applies:
+  2   protected files changed, and no approval was found (passed over where the
+      list PR_LABELS has oracle-change; an approval that is not)
+  1   a fault in the oracle files
+  3   an invariant of BASE is gone, without an approval
+  4   an invariant is not named in the harness
+  1   an oracle was loosened, and the changelog does not say so
+  0   fine
+  5   not found out
+  64  the command line makes no sense`,
+		Example: `  git oracle check
+  git oracle check origin/main --commit HEAD
+  ORACLE_DIFF_BASE=origin/main git oracle check --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage("check compares with one BASE, and there are %d", len(args))

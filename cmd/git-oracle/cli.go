@@ -46,7 +46,8 @@ func (a *app) root() *cobra.Command {
 		Short:       "see, approve and check changes of the paths that a Sealgate gate protects",
 		Long: `git oracle works in any clone of a gated repository. What is protected, and
 where, it reads from refs/oracle/gate of the remote: that of the branch that is
-checked out, the only one, or origin; --remote names another.`,
+checked out, the only one, or origin; --remote names another. The verbs that
+write oracle files, check and run need no gate.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
