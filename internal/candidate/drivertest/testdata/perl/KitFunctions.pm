@@ -3,7 +3,6 @@ package KitFunctions;
 use strict;
 use warnings;
 use JSON::PP ();
-use Math::BigInt;
 
 our $a_constant = 7;
 my ($count, $second) = (0, 0);
@@ -36,7 +35,7 @@ sub child_writes { system('/bin/sh', '-c', '(printf x >&4; printf x >&3) 2>/dev/
 sub file_exists { return -f $_[0] ? JSON::PP::true() : JSON::PP::false() }
 sub leave { exit 3 }
 sub slow { sleep $_[0]; return 'slept' }
-sub big_int { return Math::BigInt->new(2)->bpow(70) }
+sub big_int { require Math::BigInt; return Math::BigInt->new(2)->bpow(70) }
 sub random_number { return rand }
 
 sub deep {

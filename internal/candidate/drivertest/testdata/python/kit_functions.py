@@ -1,15 +1,8 @@
 """The kit's functions in Python; functions.md says what each must do."""
-import asyncio
-import datetime
-import decimal
-import fractions
-import itertools
+# What is slow to load is loaded where it is needed: each case is a process.
 import os
-import random
-import subprocess
 import sys
 import time
-from dataclasses import dataclass
 
 a_constant = 7
 calls = {"count_calls": 0, "raise_on_second_call": 0}
@@ -123,11 +116,15 @@ def read_input():
 
 
 def child_writes():
+    import subprocess
+
     subprocess.run(["/bin/sh", "-c", "printf x >&4; printf x >&3"], stderr=subprocess.DEVNULL, close_fds=False)
     return "done"
 
 
 def child_stays():
+    import subprocess
+
     subprocess.Popen(["/bin/sh", "-c", "sleep 2"], close_fds=False)
     return "done"
 
@@ -166,29 +163,33 @@ def a_set():
 
 
 def a_decimal():
+    import decimal
+
     return decimal.Decimal("1.50")
 
 
 def a_fraction():
+    import fractions
+
     return fractions.Fraction(1, 3)
 
 
 def a_date():
+    import datetime
+
     return datetime.date(2024, 2, 29)
 
 
 def a_moment():
+    import datetime
+
     return datetime.datetime(2024, 2, 29, 23, 59, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
 
 
-@dataclass(frozen=True)
-class Parcel:
-    country: str
-    grams: int
-
-
 def a_record():
-    return Parcel("DE", 30)
+    import kit_records
+
+    return kit_records.Parcel("DE", 30)
 
 
 def lone_surrogate():
@@ -200,6 +201,8 @@ def an_object():
 
 
 def iterator(n):
+    import itertools
+
     return (i for i in (itertools.count() if n < 0 else range(n)))
 
 
@@ -214,9 +217,13 @@ class Box:
 
 
 async def later(x):
+    import asyncio
+
     await asyncio.sleep(0)
     return x
 
 
 def random_number():
+    import random
+
     return random.random()

@@ -1,0 +1,8 @@
+"""A class whose instances are records."""
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Parcel:
+    country: str
+    grams: int
