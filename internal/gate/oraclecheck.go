@@ -59,6 +59,7 @@ const (
 	maxAheadEach    = 256 << 10 // of one of them
 	maxFindings     = 100       // of one move
 	chunk           = 4 << 20   // bytes of a harness that are asked for at once
+	perFile         = 64        // bytes that listing a file counts as
 )
 
 // ReadOracleChange compares two commits, or trees; an empty base has nothing. It
@@ -237,6 +238,7 @@ func (r *oracleReader) load(ctx context.Context, at state.Entry) (*oracleSet, er
 	if err != nil {
 		return nil, err
 	}
+	r.left -= perFile * int64(len(s.leaves))
 	sizes, err := r.sizes(ctx, s.leaves)
 	if err != nil {
 		return nil, err
@@ -358,13 +360,14 @@ func (r *oracleReader) cover(ctx context.Context, c *OracleChange, tip sides) er
 func (r *oracleReader) mentions(ctx context.Context, harness state.Entry, ids []string) (*coverage, error) {
 	got := &coverage{Mentioner: oracle.Mentions(ids)}
 	leaves, err := state.Leaves(ctx, r.repo, harness, maxHarnessFiles)
-	if errors.Is(err, state.ErrTooMany) {
+	if errors.Is(err, state.ErrTooMany) || r.left <= 0 {
 		got.over = true
 		return got, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	r.left -= perFile * int64(len(leaves))
 	leaves = slices.DeleteFunc(leaves, func(e state.Entry) bool { return mode(e)&typeBits != typeFile })
 	sizes, err := r.sizes(ctx, leaves)
 	if err != nil {

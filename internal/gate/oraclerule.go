@@ -79,11 +79,19 @@ func (j *judgement) lookAhead(ctx context.Context, moves []*move) error {
 	return err
 }
 
+// maxToldInFull is how many findings there may be before each further move says
+// only its first: a push may move thousands of refs that only warn.
+const maxToldInFull = 1000
+
 // tell adds what the checks find. Where oracle changes are proposed they warn, and
 // a ref that is only recorded hears nothing.
 func (j *judgement) tell(m *move, c *OracleChange) {
+	most := maxFindings
+	if len(j.findings)+len(j.silent) > maxToldInFull {
+		most = 1
+	}
 	for i, f := range c.Findings(m.authorised) {
-		if i == maxFindings {
+		if i == most {
 			return
 		}
 		if m.change() && f.Severity != finding.Note {

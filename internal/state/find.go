@@ -97,7 +97,7 @@ func Leaves(ctx context.Context, repo *gitrepo.Repo, e Entry, most int) ([]Entry
 	s := Scanner{repo: repo, limits: limits{leaves: room{entries: most, bytes: most * bytesEach}}}
 	leaves, err := s.Below(ctx, []Entry{e})
 	var broken *Broken
-	if errors.As(err, &broken) {
+	if errors.As(err, &broken) || errors.Is(err, gitrepo.ErrTooLarge) {
 		return nil, fmt.Errorf("list %q: %w", e.Path, ErrTooMany)
 	}
 	return leaves, err
@@ -137,10 +137,10 @@ func Matching(ctx context.Context, repo *gitrepo.Repo, treeish string, patterns 
 				}
 			}
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, gitrepo.ErrTooLarge) {
 			return nil, err
 		}
-		if full {
+		if full || err != nil {
 			return nil, fmt.Errorf("look for %q: %w", patterns.Sorted(), ErrTooMany)
 		}
 		dirs = nil
