@@ -21,9 +21,6 @@ const (
 	exitNoHarness exit = 4 // the invariants passed, and the harness could not be run
 )
 
-// defaultHarness is the harness's directory where no gate says otherwise.
-const defaultHarness = "harness"
-
 type runOptions struct {
 	ids       []string
 	commit    string
@@ -121,6 +118,9 @@ func (a *app) runOracles(ctx context.Context, opts runOptions) error {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "note: this runs the code of %s on this machine, with your rights and without a sandbox\n", s.describe())
+	for _, f := range loose(set) {
+		fmt.Fprintf(a.stderr, "note: %s\n", faultLine(f))
+	}
 	out := &runResult{Schema: runSchema, Commit: s.commit, Tree: s.tree, Invariants: []ranInvariant{}}
 	if out.Invariants, err = c.judgeHere(ctx, s, wanted, opts); err != nil {
 		return err
@@ -192,6 +192,19 @@ func broken(set oracle.Set, ids []string) []ranInvariant {
 			}
 		}
 		out = append(out, one)
+	}
+	return out
+}
+
+// loose are the first faults that keep no invariant from being judged, the
+// manifest's for one; git oracle check has them all.
+func loose(set oracle.Set) []oracle.Fault {
+	const shown = 5
+	var out []oracle.Fault
+	for _, f := range set.Faults {
+		if len(out) < shown && !slices.Contains(set.Broken, f.ID) && !slices.Contains(set.Broken, f.File) {
+			out = append(out, f)
+		}
 	}
 	return out
 }

@@ -93,6 +93,9 @@ func (c *clone) planHarness(ctx context.Context, s *subject, opts runOptions, di
 		plan.result.hints = []string{"install it:  " + word(python) + " -m pip install pytest", other}
 		return plan, nil
 	}
+	if strings.HasPrefix(dir, "-") {
+		dir = "./" + dir
+	}
 	plan.argv = []string{python, "-m", "pytest", "-q", dir}
 	return plan, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sealgate/sealgate/internal/gate"
 	"github.com/sealgate/sealgate/internal/gitrepo"
 	"github.com/sealgate/sealgate/internal/oracle"
 	"github.com/sealgate/sealgate/policy"
@@ -284,8 +285,8 @@ func (c *clone) lookForGate(ctx context.Context, named string) *gateSight {
 		if err != nil {
 			return
 		}
-		if gate, err := quiet.readGate(ctx, r); err == nil {
-			sight.gate = gate
+		if found, err := quiet.readGate(ctx, r); err == nil {
+			sight.gate = found
 		}
 	}()
 	return sight
@@ -313,17 +314,17 @@ func (s *gateSight) found() *postedGate {
 
 // harness is the directory; empty is none.
 func (s *gateSight) harness() string {
-	if gate := s.found(); gate != nil {
-		return gate.Harness
+	if found := s.found(); found != nil {
+		return found.Harness
 	}
-	return defaultHarness
+	return gate.DefaultHarness
 }
 
 // patterns are those of the paths that only a maintainer may change, and of
 // those that have no business in a repository.
 func (s *gateSight) patterns() (held, dropped policy.Patterns, err error) {
-	if gate := s.found(); gate != nil {
-		return gate.protected, gate.forbidden, nil
+	if found := s.found(); found != nil {
+		return found.protected, found.forbidden, nil
 	}
 	held, err1 := policy.ParsePatterns([]string{"freeze.json", oracle.Dir + "/"})
 	dropped, err2 := policy.ParsePatterns([]string{"sealed/"})
