@@ -218,13 +218,7 @@ func (k *checking) findings(ctx context.Context, change *gate.OracleChange, r *c
 	if r.Approved {
 		return list
 	}
-	topic := k.topic(ctx)
-	for i := range list {
-		if list[i].Code == finding.OracleIDDropped {
-			list[i].Args = map[string]string{"topic": topic}
-		}
-	}
-	first := finding.Finding{Code: finding.ProtectedChangeUnapproved, Args: map[string]string{"topic": topic}}
+	first := finding.Finding{Code: finding.ProtectedChangeUnapproved, Args: map[string]string{"topic": k.topic(ctx)}}
 	if r.Label {
 		first.Code, first.Severity = finding.OracleChangePending, finding.Warn
 	}
