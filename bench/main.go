@@ -3,7 +3,7 @@
 // one run. It asserts nothing about time; it does fail when a push or a replay
 // does not end as it must.
 //
-//	go run ./bench [-only hook,commits,known,warm,replay,sandbox,memory] [-quick] [-scratch DIR] [-rounds N]
+//	go run ./bench [-only hook,commits,static,known,warm,replay,sandbox,memory] [-quick] [-scratch DIR] [-rounds N]
 package main
 
 import (
@@ -47,6 +47,7 @@ var sections = []struct {
 }{
 	{"hook", benchHook},
 	{"commits", benchCommits},
+	{"static", benchStatic},
 	{"known", benchKnown},
 	{"warm", benchWarm},
 	{"replay", benchReplay},
