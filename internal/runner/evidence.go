@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/sealgate/sealgate/internal/judge"
@@ -126,7 +127,11 @@ type lane interface {
 	whole() bool
 	// note adds notes about the tree, for maintainers.
 	note(notes []string)
+	rows() int
 }
+
+func (l *sealedLanes) rows() int   { return len(l.Properties) }
+func (l *invariantLane) rows() int { return len(l.Rows) }
 
 func (l *sealedLanes) note(notes []string)   { l.Notes = append(l.Notes, notes...) }
 func (l *invariantLane) note(notes []string) { l.Notes = append(l.Notes, notes...) }
@@ -251,6 +256,25 @@ func (c *judgement) keptBefore(k laneKind) bool {
 // wasKept says that all there was to run was there before.
 func (c *judgement) wasKept() bool {
 	return len(c.parts) > 0 && !slices.ContainsFunc(c.parts, func(p *part) bool { return !p.kept })
+}
+
+// answered says that every lane has its result: a row for each of what it was
+// asked about. Without this a lane that got lost would look like one that has
+// nothing to say.
+func (c *judgement) answered(found *evidence) error {
+	for _, p := range c.parts {
+		want, have := len(c.lists[p.kind]), 0
+		if p.kind == properties {
+			want = len(c.seal.Properties)
+		}
+		if l := found.lane(p.kind); l != nil {
+			have = l.rows()
+		}
+		if have != want {
+			return fmt.Errorf("lane %s: %d results for %d", p.kind, have, want)
+		}
+	}
+	return nil
 }
 
 // missing is the work that is left.

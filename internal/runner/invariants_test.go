@@ -375,6 +375,32 @@ func TestALaneThatIsWholeIsKeptThoughAnotherBreaks(t *testing.T) {
 	if v, err := b.judge(t, b.base, tip); err != nil || v.Outcome != replay.Eligible {
 		t.Errorf("%+v, %v", v, err)
 	}
+	if n := b.asked(); n[publicInvariants] != 1 || n[properties] != 3 {
+		t.Errorf("lanes ran %v times", n)
+	}
+}
+
+// A lane whose result got lost must not look like one that has nothing to say.
+func TestALaneWithoutItsResultsIsNotJudged(t *testing.T) {
+	for k := range laneKinds {
+		b := newBench(t, nil)
+		b.hide(t, []string{"hushed"}, bound("hushed", 10))
+		tip := b.source.commit(oracleFiles([]string{"short"}, bound("short", 20)))
+		b.fake.lose = func(found *evidence) {
+			if k == properties {
+				found.properties = nil
+			}
+			delete(found.invariants, k)
+		}
+		v, err := b.judge(t, b.base, tip)
+		if v.Outcome != replay.Undecided || v.Cause != replay.Broken || err == nil {
+			t.Errorf("%s: %+v, %v", k, v, err)
+		}
+		b.fake.lose = nil
+		if v, err := b.judge(t, b.base, tip); err != nil || v.Outcome != replay.Eligible {
+			t.Errorf("honest twin: %+v, %v", v, err)
+		}
+	}
 }
 
 func reportOf(t *testing.T, tree string, outcomes map[string]report.Outcome) []byte {

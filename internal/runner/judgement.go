@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/sealgate/sealgate/internal/gitrepo"
 	"github.com/sealgate/sealgate/internal/judge"
 	"github.com/sealgate/sealgate/internal/packet"
@@ -176,32 +178,41 @@ func (c *judgement) run(ctx context.Context) (*evidence, error) {
 	}
 	defer tree.Release()
 	c.laidOut = r.Now()
-	for attempt := 1; attempt <= 2; attempt++ {
-		var got *evidence
-		got, err = r.lanes.Run(ctx, c.missing(found, tree))
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+	err = c.fly(ctx, log, found, tree)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for _, p := range c.parts {
+		if l := found.lane(p.kind); l != nil && !p.kept {
+			l.note(tree.Notes)
 		}
-		if err == nil {
-			found.take(got)
-			if found.complete() {
-				break
-			}
-		}
-		log.Warn().Err(err).Int("attempt", attempt).Msg("lanes incomplete")
+	}
+	if kept := c.keep(found); kept != nil {
+		log.Error().Err(kept).Msg("result not kept") // it is judged again next time
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range c.parts {
-		if !p.kept {
-			found.lane(p.kind).note(tree.Notes)
-		}
-	}
-	if err := c.keep(found); err != nil {
-		log.Error().Err(err).Msg("result not kept") // it is judged again next time
-	}
 	return found, nil
+}
+
+// fly runs what is missing, and what is still missing then once more.
+func (c *judgement) fly(ctx context.Context, log zerolog.Logger, found *evidence, tree Tree) (err error) {
+	for attempt := 1; attempt <= 2; attempt++ {
+		var got *evidence
+		got, err = c.runner.lanes.Run(ctx, c.missing(found, tree))
+		if got != nil {
+			found.take(got)
+		}
+		if err == nil {
+			err = c.answered(found)
+		}
+		if ctx.Err() != nil || err == nil && found.complete() {
+			return err
+		}
+		log.Warn().Err(err).Int("attempt", attempt).Msg("lanes incomplete")
+	}
+	return err
 }
 
 // withoutLanes writes the packet of a request that could not be judged.
@@ -282,6 +293,9 @@ func (c *judgement) establish(facts policy.Facts, fact policy.Fact, id string) {
 // facts are what the lanes establish. An error is a failure to decide.
 func (c *judgement) facts(ctx context.Context) (policy.Facts, error) {
 	facts := policy.NewFacts()
+	if err := c.answered(c.evidence); err != nil {
+		return nil, err
+	}
 	c.fixtureFacts(facts)
 	c.propertyFacts(facts)
 	if err := c.freezeFacts(ctx, facts); err != nil {
@@ -483,8 +497,8 @@ func (c *judgement) visibleFacts(ctx context.Context, facts policy.Facts) error 
 		return nil
 	}
 	q := c.req
-	v, err := remember(&c.runner.memo, digestOf("visible", c.repo.ID, c.seal.Digest, c.base, q.New), func() (visible, error) {
-		return c.mirror.search(ctx, sealedNeedles(c.seal), c.base, q.New)
+	v, err := remember(&c.runner.memo, digestOf("visible", c.repo.ID, c.seal.Digest, c.oracles.id, c.base, q.New), func() (visible, error) {
+		return c.mirror.search(ctx, sealedNeedles(c.seal, c.oracles.set), c.base, q.New)
 	})
 	if err != nil {
 		return err

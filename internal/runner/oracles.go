@@ -74,11 +74,13 @@ func (c *judgement) readOracles(ctx context.Context) (publicOracles, error) {
 }
 
 func (c *judgement) oraclesOf(ctx context.Context, commit string) (publicOracles, error) {
-	root, err := c.mirror.rootOf(ctx, commit)
+	root, err := remember(&c.runner.memo, digestOf("oracles", c.repo.ID, commit), func() ([]entry, error) {
+		root, err := c.mirror.rootOf(ctx, commit)
+		return slices.DeleteFunc(root, func(e entry) bool { return e.path != oracle.Dir }), err
+	})
 	if err != nil {
 		return publicOracles{}, err
 	}
-	root = slices.DeleteFunc(root, func(e entry) bool { return e.path != oracle.Dir })
 	switch len(root) {
 	case 0:
 		return publicOracles{}, nil

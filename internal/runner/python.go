@@ -197,16 +197,18 @@ func (p *python) Run(ctx context.Context, w work) (*evidence, error) {
 	found := newEvidence()
 	if w.seal != nil {
 		if found.properties, err = p.properties(ctx, w.seal, c, lot); err != nil {
-			return nil, err
+			return found, err
 		}
 	}
 	for _, k := range []laneKind{publicInvariants, sealedInvariants} {
 		if len(w.invariants[k]) == 0 {
 			continue
 		}
-		if found.invariants[k], err = runInvariants(ctx, w.invariants[k], c, lot); err != nil {
-			return nil, err
+		lane, err := runInvariants(ctx, w.invariants[k], c, lot)
+		if err != nil {
+			return found, err
 		}
+		found.invariants[k] = lane
 	}
 	return found, nil
 }
@@ -285,12 +287,12 @@ func runnable(seal *sealed.Tree) []judge.Property {
 	return list
 }
 
-// laneFault is a failure of the sealed lanes. What the judge said may hold sealed
+// laneFault is a failure of the lanes that run pushed code. What the judge said may hold sealed
 // values, so its text names nothing and does not unwrap: only packets, which are
 // for maintainers, get the detail.
 type laneFault struct{ detail error }
 
-func (*laneFault) Error() string { return "the sealed lanes broke; the notes of the packet say how" }
+func (*laneFault) Error() string { return "the lanes broke; the notes of the packet say how" }
 
 // detailOf is an error in full, for a packet.
 func detailOf(err error) string {

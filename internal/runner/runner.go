@@ -122,7 +122,8 @@ type Runner struct {
 type laneRunner interface {
 	// Identity says what runs the lanes, for keys of kept results.
 	Identity(ctx context.Context, repo Repository) (python, library, version string, err error)
-	// Run runs the lanes that w has. Their results may be incomplete.
+	// Run runs the lanes that w has. Their results may be incomplete; beside an
+	// error stand those of the lanes that came to their end before it.
 	Run(ctx context.Context, w work) (*evidence, error)
 	// Park starts candidates ahead, on the directory that will hold the tree.
 	Park(ctx context.Context, repo Repository, parent string) error
