@@ -17,7 +17,10 @@ import (
 //	["fail", S, S]       a module did not load, and why
 //
 // V is a value, D the definitions of containers, C the descriptions of classes
-// (python/values.py and python/driver.py say what each tag means).
+// (python/values.py and python/driver.py say what each tag means). Replies about
+// invariants are in the plain form, which Decode reads: containers stand inside the
+// value, D is empty, and two tags are theirs alone: "O" a dict that keeps its order,
+// "I" what was read of an iterator, and whether it ended.
 
 // Kinds of reply.
 const (

@@ -138,7 +138,7 @@ func TestBoundsAreExact(t *testing.T) {
 func TestDescriptionsAreShortAndPlain(t *testing.T) {
 	for text, want := range map[string]string{
 		`null`: "None", `true`: "True", `["f","0x1.0p+1"]`: "2.0", `["f","0x1.0p+80"]`: "1.2089258196146292e+24", `["f","-inf"]`: "-inf", `["f","nan"]`: "nan", `"\u00e9'\n"`: `'\u00e9'\n'`,
-		`["L",1,["t"],["M","a",1]]`: "[1, (), {'a': 1}]", `["D","1.50"]`: "Decimal('1.50')", `["F",1,3]`: "Fraction(1, 3)", `["da",2024,1,2]`: "date(2024 1 2)", `["o",0,7]`: "a Parcel object", `["o",0,8]`: "a special object", `["K",7,1]`: "Parcel(1)",
+		`["L",1,["t"],["M","a",1]]`: "[1, (), {'a': 1}]", `["D","1.50"]`: "Decimal('1.50')", `["F",1,3]`: "Fraction(1, 3)", `["da",2024,1,2]`: "date(2024, 1, 2)", `["o",0,7]`: "a Parcel object", `["o",0,8]`: "a special object", `["K",7,1]`: "Parcel(1)",
 		`["b","00ff"]`: `b'\x00\xff'`, `["i","0x` + strings.Repeat("f", 100) + `"]`: "an integer of 400 bits", `["e",7,"A",1]`: "Parcel.A", `["R",0,3,1]`: "range(0, 3, 1)", `["I",true,1]`: "iter(1)", `["E"]`: "a special value",
 	} {
 		if got := describe(candidate.Names{7: "Parcel"}, plain(t, text)); got != want {

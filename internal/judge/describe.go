@@ -120,7 +120,8 @@ func quoted(s string) string { return "'" + oneLine(s, maxDescribed) + "'" }
 
 func stampText(v candidate.Value) string {
 	words := map[candidate.Type]string{candidate.DateTime: "datetime", candidate.Date: "date", candidate.Time: "time", candidate.TimeDelta: "timedelta", candidate.TimeZone: "timezone"}
-	return words[v.Type] + strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(v.Fields), "[", "("), "]", ")")
+	numbers := fmt.Sprint(v.Fields)
+	return words[v.Type] + "(" + strings.ReplaceAll(numbers[1:len(numbers)-1], " ", ", ") + ")"
 }
 
 func (d *description) class(v candidate.Value, unknown string) string {

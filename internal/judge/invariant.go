@@ -200,6 +200,7 @@ func outcomeOf(trials []*trial) (Outcome, error) {
 			if i > 0 {
 				out.Ran = ran
 				out.Note = prefixed("in a fresh process: ", out.Note)
+				out.Detail = short(prefixed("in a fresh process: ", out.Detail), maxDetail)
 			}
 		}
 	}

@@ -129,7 +129,7 @@ func TestARepeatedCheckIsJudgedInAFreshProcessToo(t *testing.T) {
 	p.Env = append(p.Env[:len(p.Env):len(p.Env)], "TMPDIR="+t.TempDir())
 	outcomes := judgeClaims(t, claimsConfig(t, tree, claims), p)
 	for id, o := range outcomes {
-		if o.OK != (id == "fine") || !o.Ran || (id != "fine") != strings.HasPrefix(o.Note, "in a fresh process: ") {
+		if o.OK != (id == "fine") || !o.Ran || (id != "fine") != strings.HasPrefix(o.Note, "in a fresh process: ") || o.Detail != o.Note {
 			t.Errorf("%s: %s", id, o.summary())
 		}
 	}
