@@ -60,7 +60,7 @@ a contributor's own run with a clean one.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&opts.ids, "id", nil, "only this invariant (again for more), and no harness")
+	flags.StringArrayVar(&opts.ids, "id", nil, "only this invariant (again for more), and no harness unless its command is given")
 	flags.StringVar(&opts.commit, "commit", "", "run the files of `REV`, checked out into a temporary directory")
 	flags.BoolVar(&opts.asJSON, "json", false, "print "+runSchema+" as JSON")
 	flags.StringVar(&opts.python, "python", "", "the interpreter `PATH` (default: python3)")

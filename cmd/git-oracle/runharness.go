@@ -31,7 +31,7 @@ type harnessPlan struct {
 // runHarness runs the repository's own tests in the tree, as its people do: with
 // the user's environment. What it writes goes to standard error.
 func (a *app) runHarness(ctx context.Context, c *clone, s *subject, opts runOptions, sight *gateSight) (harnessResult, error) {
-	if opts.noHarness || len(opts.ids) > 0 {
+	if opts.noHarness || len(opts.ids) > 0 && opts.harness == "" {
 		return harnessResult{Command: []string{}, Detail: "left out"}, nil
 	}
 	if err := s.fill(ctx); err != nil {

@@ -107,7 +107,7 @@ func (r *runResult) printEnd(w io.Writer) {
 		parts = append(parts, fmt.Sprintf("%d did not run", t.didNotRun))
 	}
 	if t.coupled > 0 {
-		parts = append(parts, fmt.Sprintf("%d depend on the environment", t.coupled))
+		parts = append(parts, fmt.Sprintf("%d dependent on the environment", t.coupled))
 	}
 	sum := "no invariants"
 	if n := len(r.Invariants); n > 0 {
