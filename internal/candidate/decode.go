@@ -101,8 +101,22 @@ const maxDecoded = 1 << 19
 func Decode(reply []byte) (Value, error) { return Names(nil).Decode(reply) }
 
 // Names are the names of the classes that one candidate has described so far, by
-// their numbers. They are for people: pushed code chose them.
+// their numbers. They are for people: pushed code chose them, and how many it
+// describes, so only so much of so many is kept.
 type Names map[int64]string
+
+const (
+	maxNames = 2000
+	maxShown = 100 // bytes of one
+)
+
+// keep takes a name in. A class that was described keeps its first name.
+func (names Names) keep(number int64, name string) {
+	if _, known := names[number]; names == nil || known || len(names) >= maxNames {
+		return
+	}
+	names[number] = strings.Clone(name[:min(len(name), maxShown)])
+}
 
 // Decode is Decode, and keeps the names that the reply brings.
 func (names Names) Decode(reply []byte) (Value, error) {
@@ -138,8 +152,8 @@ func (d *decoder) named() {
 	ahead.comma()
 	name := ahead.string()
 	d.class()
-	if d.names != nil && d.err == nil {
-		d.names[number] = name
+	if d.err == nil {
+		d.names.keep(number, name)
 	}
 }
 

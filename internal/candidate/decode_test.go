@@ -116,6 +116,27 @@ func TestNamesAreThoseOfTheReplies(t *testing.T) {
 	}
 }
 
+// What a candidate describes costs no more than what anybody could want to read.
+func TestNamesOfClassesAreBounded(t *testing.T) {
+	names := Names{}
+	long := strings.Repeat("x", 4096)
+	for reply := range 3 {
+		var classes strings.Builder
+		for i := range 1000 {
+			fmt.Fprintf(&classes, `,[%d,"%s","q","m",[],"o",[],[]]`, reply*1000+i, long)
+		}
+		if _, err := names.Decode([]byte(`["ok",1,[],[` + classes.String()[1:] + `]]`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(names) != maxNames || names[maxNames-1] != long[:maxShown] {
+		t.Errorf("%d names, one of %d bytes", len(names), len(names[0]))
+	}
+	if _, err := names.Decode([]byte(`["ok",1,[],[[0,"Other","q","m",[],"o",[],[]]]]`)); err != nil || names[0] != long[:maxShown] {
+		t.Errorf("a class that has a name got another one: %v %q", err, names[0])
+	}
+}
+
 // FuzzDecode: whatever Decode accepts, Check accepts; neither panics, and nothing
 // stands beside an error.
 func FuzzDecode(f *testing.F) {

@@ -18,6 +18,7 @@ type comparison struct {
 	strict    bool // types too
 	sequence  bool // lists, tuples, ranges and iterators by their items
 	unordered bool // lists and tuples (with sequence: sets too) in any order
+	repeated  bool // neither is what is expected: both are what a call gave
 	abs, rel  *big.Rat
 	left      int64 // what may still be spent
 }
@@ -30,7 +31,7 @@ const rowCost = 1 << 24
 const matched = 512
 
 func newComparison(v oracle.Invariant) *comparison {
-	c := &comparison{strict: v.Strict, sequence: v.Sequence, unordered: v.Unordered, left: rowCost}
+	c := &comparison{strict: v.Strict, sequence: v.Sequence, unordered: v.Unordered, repeated: v.Kind == oracle.Idempotent, left: rowCost}
 	if v.AbsTol > 0 || v.RelTol > 0 {
 		c.abs, c.rel = new(big.Rat).SetFloat64(v.AbsTol), new(big.Rat).SetFloat64(v.RelTol)
 		if c.abs == nil || c.rel == nil { // not finite: the reader does not let it through
@@ -200,14 +201,16 @@ func (c *comparison) equalInOrder(x, y []candidate.Value) bool {
 	return true
 }
 
-// pair is the items of both. Of an iterator that still goes on where the other one
-// has long ended, only as many count as the other one has.
+// pair is the items of both. Of an iterator that still goes on where what is
+// expected has long ended, only as many count as are expected. Where that is
+// nothing, and between two calls, it is another value.
 func (c *comparison) pair(a, b candidate.Value) (x, y []candidate.Value, ok bool) {
 	n, m := length(a), length(b)
-	if goesOn(a) && !goesOn(b) && n >= m+lookAhead {
+	switch {
+	case c.repeated:
+	case goesOn(a) && !goesOn(b) && m > 0 && n >= m+lookAhead:
 		n = m
-	}
-	if goesOn(b) && !goesOn(a) && m >= n+lookAhead {
+	case goesOn(b) && !goesOn(a) && n > 0 && m >= n+lookAhead:
 		m = n
 	}
 	if n != m || !c.drawn(n) {
@@ -525,6 +528,7 @@ func (c *comparison) mappingKey(out []byte, v candidate.Value) ([]byte, bool) {
 		pairs = append(pairs, string(k))
 	}
 	slices.Sort(pairs)
+	out = binary.AppendUvarint(out, uint64(len(pairs)))
 	for _, p := range pairs {
 		out = appendText(out, p)
 	}

@@ -25,6 +25,7 @@ var (
 	strictly      = oracle.Invariant{Strict: true}
 	anyOrder      = oracle.Invariant{Unordered: true}
 	sequences     = oracle.Invariant{Sequence: true}
+	again         = oracle.Invariant{Sequence: true, Kind: oracle.Idempotent}
 	bothLoose     = oracle.Invariant{Sequence: true, Unordered: true}
 	near          = oracle.Invariant{AbsTol: 0.5}
 	nearAnyOrder  = oracle.Invariant{AbsTol: 0.5, Unordered: true}
@@ -69,6 +70,8 @@ func TestEqualityOfPlainValues(t *testing.T) {
 		{sequences, `["t",1,["L",2]]`, `["L",1,["t",2]]`, true}, {sequences, `["R",0,2,1]`, `["L",0,1]`, true}, {sequences, `["I",true,0,1]`, `["L",0,1]`, true}, {sequences, `["I",true,0,1,2]`, `["L",0,1]`, false}, {sequences, `["I",false,0,1]`, `["L",0,1]`, true},
 		{sequences, `["I",false,0,1` + strings.Repeat(`,9`, lookAhead) + `]`, `["L",0,1]`, true}, {sequences, `["I",false,0,1` + strings.Repeat(`,9`, lookAhead-1) + `]`, `["L",0,1]`, false}, {sequences, `["L",0,1` + strings.Repeat(`,9`, lookAhead) + `]`, `["L",0,1]`, false},
 		{sequences, `["I",false,0,1]`, `["I",false,0,1]`, true}, {sequences, `["I",false,0,1` + strings.Repeat(`,9`, lookAhead) + `]`, `["I",false,0,1]`, false}, {sequences, `["R",0,["i","0x1000000000000"],1]`, `["L",0]`, false}, {sequences, `["R",0,["i","0xfffffffffffffffff"],3]`, `["R",0,["i","0xffffffffffffffffe"],3]`, true}, {sequences, `["R",0,["i","0xfffffffffffffffff"],3]`, `["L",0]`, false}, {sequences, `["G",1]`, `["L",1]`, false}, {sequences, `["M",["t",1],2]`, `["M",["L",1],2]`, true},
+		{sequences, `["I",false` + strings.Repeat(`,9`, lookAhead) + `]`, `["L"]`, false}, {again, `["I",false,0,1` + strings.Repeat(`,9`, lookAhead) + `]`, `["L",0,1]`, false}, {again, `["I",true,0,1]`, `["L",0,1]`, true},
+		{anyOrder, `["L",["M","a",1],["M","b",2]]`, `["L",["M","b",2],["M","a",1]]`, true}, {anyOrder, `["L",["M","a",["t"],"b",2]]`, `["L",["M","a",["t","b",2]]]`, false},
 		{anyOrder, `["L",1,2,2]`, `["L",2,1,2]`, true}, {anyOrder, `["L",1,2,2]`, `["L",2,1,1]`, false}, {anyOrder, `["L",["L",1,2],["L",3]]`, `["L",["L",3],["L",2,1]]`, true}, {anyOrder, `["L",1,2]`, `["t",2,1]`, false}, {anyOrder, `["O",1,2,3,4]`, `["O",3,4,1,2]`, true},
 		{bothLoose, `["G",1,2]`, `["L",2,1]`, true}, {bothLoose, `["L",["G",1,2],["t",3]]`, `["L",["L",3],["L",2,1]]`, true}, {bothLoose, `["R",0,3,1]`, `["L",2,0,1]`, true},
 		{near, `1`, `["f","0x1.8p+0"]`, true}, {near, `1`, `["f","0x1.8000000000001p+0"]`, false}, {near, `["D","1.5"]`, `["F",2,1]`, true}, {near, `true`, `["f","0x1.8p+0"]`, false}, {near, `["f","nan"]`, `["f","nan"]`, false}, {near, `["f","inf"]`, `1`, false}, {near, `["L",["M","a",["t",1]]]`, `["L",["M","a",["t",["f","0x1.8p+0"]]]]`, true}, {near, `["K",1,1]`, `["K",1,["f","0x1.8p+0"]]`, true}, {near, `["M",1,0]`, `["M",["f","0x1.8p+0"],0]`, false},

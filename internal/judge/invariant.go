@@ -64,13 +64,14 @@ type Outcome struct {
 
 // lookAhead is how many items an iterator must go on for, beyond what is expected,
 // to count as one that does not end.
-const lookAhead = 16
+const lookAhead = 100
 
 // drawn is how many items of an iterator are read where nothing says how many are
-// expected, and the most that ever are.
+// expected, and the most that ever are: more than one reply can carry, so that an
+// item too many is seen wherever an item can be.
 const (
 	drawn    = 1000
-	maxDrawn = 100_000
+	maxDrawn = 1 << 19
 )
 
 // Invariants judges every invariant of a pass and returns an outcome for each, in
