@@ -431,12 +431,29 @@ func (r *oracleReader) changelog(ctx context.Context, c *OracleChange, base, tip
 		return nil
 	}
 	c.HasChangelog = len(before)+len(after) > 0
-	for path, id := range after {
-		if before[path] != id {
-			c.ChangelogTouched = true
+	c.ChangelogTouched = wrote(before, after)
+	return err
+}
+
+// wrote says that a changelog is new or has other content. One that only has
+// another name says nothing new.
+func wrote(before, after map[string]string) bool {
+	moved := map[string]int{}
+	for path, id := range before {
+		if _, stays := after[path]; !stays {
+			moved[id]++
 		}
 	}
-	return err
+	for path, id := range after {
+		switch was, stays := before[path]; {
+		case stays && was == id:
+		case !stays && moved[id] > 0:
+			moved[id]--
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 // logs are the changelogs of a tree, path to id.
