@@ -239,6 +239,32 @@ func TestExecutablesAreJudgedByStatusAndOutput(t *testing.T) {
 	}
 }
 
+// Files that have the names of what the driver itself needs break nothing that does
+// not import them: a C project may have its signal.py.
+func TestFilesNamedLikeTheStandardLibraryAreNotInTheWay(t *testing.T) {
+	claims := []claim{
+		{id: "program", fields: "entry = \"exec:bin/sum\"\nkind = \"exact_table\"", rows: `[{"args": ["2", "3"], "expected": {"stdout": "5\n"}}]`},
+		{id: "coroutine", fields: "entry = \"kiln:soon\"\nkind = \"exact_table\"", rows: `[{"args": [2], "expected": 2}]`},
+		{id: "seeded", fields: "entry = \"kiln:now\"\nkind = \"exact_table\"\nseed = 5", rows: `[{"args": [2], "expected": 2}]`},
+		{id: "unloaded", fields: "entry = \"kiln:never\"\nkind = \"exact_table\"", rows: `[{"args": [2], "expected": 2}]`},
+		{id: "its_own", fields: "entry = \"kiln:own\"\nkind = \"exact_table\"", rows: `[{"args": [2], "expected": "of the tree"}]`},
+	}
+	c := execConfig(t, claims)
+	tree := files{"kiln.py": "async def soon(x): return x\ndef now(x): return x\ndef own(x):\n    import palette\n    return palette.WHOSE\n", "palette.py": "WHOSE = 'of the tree'\n"}
+	for _, name := range []string{"signal", "selectors", "subprocess", "tempfile", "random", "traceback", "linecache", "queue"} {
+		tree[name+".py"] = "raise SystemExit('the wrong ' + __name__)\n"
+	}
+	tree.write(t, c.Tree)
+	for id, o := range judgeClaims(t, c, First()) {
+		switch {
+		case id == "unloaded" && (o.Loaded || !strings.Contains(o.Shown, "AttributeError")):
+			t.Errorf("%s: %s", id, o.summary())
+		case id != "unloaded" && !o.OK:
+			t.Errorf("%s: %s", id, o.summary())
+		}
+	}
+}
+
 func sortedNames[T any](m map[string]T) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {

@@ -300,6 +300,7 @@ class Driver:
             path += [self.library + "/lib/" + version + "/site-packages", self.library]
         own = __file__.rpartition("/")[0]
         standard = [p for p in sys.path if p not in ("", own)]
+        self.standard_path = standard
         sys.path[:] = [base if s in ("", ".") else base + "/" + s for s in sources] + standard + path
         sys.argv = [""]
         posix.chdir(base)
@@ -310,6 +311,17 @@ class Driver:
                 pass
         self.base = base
         return None
+
+    def stdlib(self, name):
+        """A module of the standard library, and what it imports itself, whatever files the tree has of that name."""
+        if name not in sys.modules:
+            path = sys.path[:]
+            sys.path[:] = self.standard_path
+            try:
+                __import__(name)
+            finally:
+                sys.path[:] = path
+        return sys.modules[name]
 
     def do_load(self, modules):
         for name, optional in modules:
@@ -322,8 +334,7 @@ class Driver:
         return None
 
     def output(self, e):
-        import traceback
-
+        traceback = self.stdlib("traceback")
         try:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -401,10 +412,8 @@ class Driver:
         return self.mirror.enc(self.wait(self.mirror.dec(target)))
 
     def wait(self, v):
-        import asyncio
-
         if self.loop is None:
-            self.loop = asyncio.new_event_loop()
+            self.loop = self.stdlib("asyncio").new_event_loop()
 
         async def wait():
             return await v
@@ -460,16 +469,13 @@ class Driver:
         return None
 
     def do_run(self, argv, stdin, limit):
-        import subprocess
-        import tempfile
-
+        subprocess, tempfile = self.stdlib("subprocess"), self.stdlib("tempfile")
         m = self.mirror
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             p = subprocess.run(m.dec(argv), input=m.dec(stdin), stdout=out, stderr=err, cwd=self.base, timeout=limit)
             out.seek(0)
             err.seek(0)
             return m.enc((p.returncode, out.read(1 << 20), err.read(1 << 20)))
-
 
     # -- invariants: one entry, called row by row
 
@@ -494,7 +500,7 @@ class Driver:
             raise Bad("a row without an entry, or in an unknown form")
         given = arguments(text)
         if seed is not None:
-            sow(seed)
+            self.sow(seed)
         flat = Flat(self, take)
         out = ["t"]
         for _ in range(repeat):
@@ -503,6 +509,13 @@ class Driver:
                 v = self.wait(v)
             out.append(flat(v))
         return out
+
+
+    def sow(self, seed):
+        self.stdlib("random").seed(seed)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            numpy.random.seed(seed)
 
 
 def arguments(text):
@@ -517,15 +530,6 @@ def arguments(text):
     finally:
         if limit is not None:
             sys.set_int_max_str_digits(limit)
-
-
-def sow(seed):
-    import random
-
-    random.seed(seed)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(seed)
 
 
 class Flat:
