@@ -482,9 +482,10 @@ written by the test that pushes them, and fails where a run comes out otherwise:
     go test ./internal/e2e -run 'TestRealPrograms$'
     go test ./internal/e2e -run 'TestRealPrograms$' -update
 
-Rows are counted from 1. That a bug is seen by some rows only is the point of a
-table: a case that is missing is a bug that passes. What a gate like this cannot do
-is say whether the tables are right.
+Of the two lines of a program, the upper one is right and the lower one is in the
+wrong version. Rows are counted from 1. That a bug is seen by some rows only is the
+point of a table: a case that is missing is a bug that passes. What a gate like this
+cannot say is whether the tables are right.
 `
 
 func changeOf(p *program) string {
