@@ -37,12 +37,16 @@ type flight struct {
 	// Below: guarded by the queue's mutex.
 	waiting int // pushes that wait for it; 0 is background work
 	started bool
+	behind  bool // it was background work when it started
 }
 
 // queue holds flights until a worker is free. It is bounded, takes turns
-// between repositories, and leaves a worker to the others where it can.
+// between repositories, and leaves a worker to the others where it can. Background
+// work never has all workers, and gives way where the queue is full; a repository
+// that has less than its share waiting is not turned away because of another one.
 type queue struct {
 	limit, workers, perRepo int
+	share                   int           // of the queue, a repository
 	time                    time.Duration // of one flight
 
 	mu      sync.Mutex
@@ -52,6 +56,7 @@ type queue struct {
 	flights map[string]*flight   // waiting, running, or lingering, by key
 	running map[string]int
 	queued  int
+	behind  int // background flights that run
 	picks   int
 	closed  bool
 
@@ -61,7 +66,7 @@ type queue struct {
 }
 
 func newQueue(limit, workers, repos int, limitTime time.Duration) *queue {
-	q := &queue{limit: limit, workers: workers, perRepo: workers, time: limitTime,
+	q := &queue{limit: limit, workers: workers, perRepo: workers, share: max(1, limit/max(1, repos)), time: limitTime,
 		lists: map[string][]*flight{}, flights: map[string]*flight{}, running: map[string]int{}}
 	if repos > 1 && workers > 1 {
 		q.perRepo = workers - 1
@@ -107,7 +112,7 @@ func (q *queue) submit(f *flight, foreground bool) (*flight, error) {
 	if !foreground {
 		q.replace(f)
 	}
-	if q.queued >= q.limit {
+	if !q.room(f.repo, foreground) {
 		return nil, errBusy
 	}
 	f.done = make(chan struct{})
@@ -122,6 +127,32 @@ func (q *queue) submit(f *flight, foreground bool) (*flight, error) {
 	q.queued++
 	q.wake.Broadcast()
 	return f, nil
+}
+
+// room says whether one more flight may wait, and makes some for a push.
+func (q *queue) room(repo string, foreground bool) bool {
+	return q.queued < q.limit || foreground && q.giveWay() || len(q.lists[repo]) < q.share
+}
+
+// giveWay drops the newest background flight of the repository that has most
+// waiting: its verdict is made when the commit reaches a protected ref.
+func (q *queue) giveWay() bool {
+	var newest *flight
+	most := 0
+	for _, repo := range q.turn {
+		list := q.lists[repo]
+		for i := len(list) - 1; i >= 0 && len(list) > most; i-- {
+			if list[i].waiting == 0 {
+				newest, most = list[i], len(list)
+			}
+		}
+	}
+	if newest == nil {
+		return false
+	}
+	q.remove(newest)
+	q.end(newest, nil, errBusy)
+	return true
 }
 
 // errReplaced ends a background flight that a newer tip of its ref made needless.
@@ -186,6 +217,9 @@ func (q *queue) worker() {
 		result, err := q.guarded(f)
 		q.mu.Lock()
 		q.running[f.repo]--
+		if f.behind {
+			q.behind--
+		}
 		q.end(f, result, err)
 		q.mu.Unlock()
 		q.wake.Broadcast()
@@ -223,8 +257,11 @@ func (q *queue) next() *flight {
 			f = q.pick(!background)
 		}
 		if f != nil {
-			f.started = true
+			f.started, f.behind = true, f.waiting == 0
 			q.running[f.repo]++
+			if f.behind {
+				q.behind++
+			}
 			return f
 		}
 		q.wake.Wait()
@@ -234,6 +271,9 @@ func (q *queue) next() *flight {
 
 // pick takes the oldest flight of the kind from the repository whose turn it is.
 func (q *queue) pick(background bool) *flight {
+	if background && q.behind >= max(1, q.workers-1) {
+		return nil
+	}
 	for i, repo := range q.turn {
 		if q.running[repo] >= q.perRepo {
 			continue

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -448,6 +450,73 @@ func TestQueueIsBoundedAndFair(t *testing.T) {
 	wg.Wait()
 	if g.most[shop] != 1 {
 		t.Errorf("%d flights of one repository at a time: none is left for the others", g.most[shop])
+	}
+}
+
+// Many topic branches of one repository, or many pushes, turn nobody else away: a
+// full queue drops background work first, and each repository has a share.
+func TestAFullQueueTurnsNoOtherRepositoryAway(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Queue = 4 })
+	g := newGate(b)
+	topics, mine, theirs := b.many(t, shop, 7), b.many(t, shop, 12)[7:], b.many(t, other, 3)
+	for i, r := range topics {
+		r.Background, r.Class = true, replay.Topic
+		v, _ := b.Judge(context.Background(), r, nil)
+		if full := i > 4; full != (v.Cause == replay.Busy) {
+			t.Fatalf("topic %d: %+v", i, v)
+		}
+		if i == 0 {
+			until(t, "the first runs", func() bool { return b.queue.status(shop).running == 1 })
+		}
+	}
+	var wg sync.WaitGroup
+	var busy atomic.Int32
+	ask := func(list []replay.Request) {
+		for _, r := range list {
+			wg.Go(func() {
+				if v, _ := b.Judge(context.Background(), r, nil); v.Cause == replay.Busy {
+					busy.Add(1)
+				}
+			})
+		}
+	}
+	ask(mine[:4])
+	until(t, "pushes take the place of background work", func() bool {
+		b.queue.mu.Lock()
+		defer b.queue.mu.Unlock()
+		return len(b.queue.lists[shop]) == 4 && !slices.ContainsFunc(b.queue.lists[shop], func(f *flight) bool { return f.waiting == 0 })
+	})
+	ask(theirs)
+	until(t, "the other repository runs, and waits beside a full queue", func() bool { return b.queue.status(other) == queueStatus{waiting: 2, running: 1} })
+	ask(mine[4:])
+	until(t, "one push too many of the busy repository is turned away", func() bool { return busy.Load() == 1 })
+	close(g.release)
+	wg.Wait()
+	if busy.Load() != 1 {
+		t.Errorf("%d were turned away", busy.Load())
+	}
+}
+
+func TestBackgroundWorkLeavesAWorkerToPushes(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Repositories = c.Repositories[:1] })
+	g := newGate(b)
+	list := b.many(t, shop, 3)
+	for _, r := range list[:2] {
+		r.Background, r.Class = true, replay.Topic
+		if v, err := b.Judge(context.Background(), r, nil); v.Outcome != replay.Recorded {
+			t.Fatal(v, err)
+		}
+	}
+	until(t, "one runs", func() bool { return b.queue.status(shop).running == 1 })
+	done := make(chan replay.Verdict, 1)
+	go func() {
+		v, _ := b.Judge(context.Background(), list[2], nil)
+		done <- v
+	}()
+	until(t, "the push runs beside it", func() bool { return b.queue.status(shop) == queueStatus{waiting: 1, running: 2} })
+	close(g.release)
+	if v := <-done; v.Outcome != replay.Eligible {
+		t.Errorf("%+v", v)
 	}
 }
 
