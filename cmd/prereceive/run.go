@@ -23,6 +23,7 @@ const usage = `usage:
   prereceive adopt --config FILE --repo ID REF    take REF's tip as its good tip
   prereceive status --config FILE [--repo ID]
   prereceive check-config --config FILE
+  prereceive publish --config FILE --repo ID      what clones may know of the gate
   prereceive version
 `
 
@@ -62,6 +63,8 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 		return c.status(ctx)
 	case "check-config":
 		return c.checkConfig()
+	case "publish":
+		return c.publish()
 	case "version":
 		return c.version()
 	case "help":

@@ -263,9 +263,9 @@ demo_server() {
 			"repo=$demo_id" "before=no" "path=$(hook_path)" >"$server/parcel.git/hooks/$hook"
 		chmod 0755 "$server/parcel.git/hooks/$hook"
 	done
-	value=$(gate_blob "$demo_id" "the demo's maintainer" '"refs/heads/main"' '"sealed/"' | git_on_server hash-object -w --stdin)
-	git_on_server update-ref refs/oracle/gate "$value"
 	demo_own
+	value=$(on_git_host prereceive publish --config "$server/gate.yaml" --repo "$demo_id" | git_on_server hash-object -w --stdin)
+	git_on_server update-ref refs/oracle/gate "$value"
 	quiet on_git_host prereceive adopt --config "$server/gate.yaml" --repo "$demo_id" refs/heads/main
 	note "the Git server has parcel.git with the gate's hook; two people have cloned it"
 }

@@ -43,32 +43,3 @@ fill_shim() {
 		printf '%s\n' "$line"
 	done <"$template"
 }
-
-# gate_blob ID CONTACT REFS FORBIDDEN prints the content of refs/oracle/gate;
-# the last two are the inside of JSON lists, on one line each.
-gate_blob() {
-	local id=$1 contact=$2
-	printf '{\n  "schema": "sealgate-gate-v1",\n  "repo": "%s",\n' "$id"
-	json_list protected_paths '"freeze.json", "oracles/"'
-	json_list forbidden_paths "$4"
-	json_list refs "$3"
-	printf '  "harness": "harness",\n  "contact": %s\n}\n' "$(yaml_quote "$contact")"
-}
-
-json_list() {
-	local item first=yes
-	if [[ -z $2 ]]; then
-		printf '  "%s": [],\n' "$1"
-		return
-	fi
-	printf '  "%s": [' "$1"
-	while [[ -n $2 ]]; do
-		item=${2%%, *}
-		[[ $first == yes ]] || printf ','
-		first=no
-		printf '\n    %s' "$item"
-		[[ $2 == *", "* ]] || break
-		set -- "$1" "${2#*, }"
-	done
-	printf '\n  ],\n'
-}

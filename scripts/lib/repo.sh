@@ -813,14 +813,10 @@ switch_on() {
 
 # write_gate_ref PATH ENTRY: what git oracle reads in any clone.
 write_gate_ref() {
-	local path=$1 block=$2 content now refs="" forbidden="" line
-	[[ -n $block ]] || { step "write refs/oracle/gate of $path" :; return; }
-	while IFS= read -r line; do
-		[[ ! $line =~ ^[[:space:]]+-[[:space:]](ref|pattern):[[:space:]]*(.*)$ ]] ||
-			refs+="${refs:+, }$(yaml_quote "$(yaml_plain "${BASH_REMATCH[2]}")")"
-	done <<<"$block"
-	[[ $(field "$block" seal) != true ]] || forbidden='"sealed/"'
-	content=$(gate_blob "$(field "$block" id)" "$(field "$block" contact)" "$refs" "$forbidden")
+	local path=$1 content now
+	[[ -n $2 && -x $opt_prefix/prereceive && $(field "$2" id) =~ ^[0-9a-f-]{36}$ ]] || { step "write refs/oracle/gate of $path" :; return; }
+	content=$(as_user "$(hook_user "$path")" "$opt_prefix/prereceive" publish --config "$gate_file" --repo "$(field "$2" id)") ||
+		die "read what the gate of $path publishes"
 	now=$(git_in "$path" cat-file blob refs/oracle/gate 2>/dev/null || true)
 	[[ $content == "$now" ]] || step "write refs/oracle/gate of $path" put_gate_ref "$path" "$content"
 }

@@ -66,6 +66,11 @@ check "an unborn branch has the baseline none" contains "$gate" "baseline: none"
 check "the earlier hook is kept as it was" same "$(stat -c %a "$shop/hooks/pre-receive.before-sealgate") $(cat "$shop/hooks/pre-receive.before-sealgate")" "750 $(cat "$scratch/earlier")"
 check "refs/oracle/gate names the repository" contains "$(as_git git --git-dir="$shop" cat-file blob refs/oracle/gate)" '"schema": "sealgate-gate-v1"'
 
+sed -i 's/^    threshold: 1$/    threshold: 1\n    harness: checks/' "$etc/gate.yaml"
+install --repo "$shop"
+check "what gate.yaml says is published" contains "$(as_git git --git-dir="$shop" cat-file blob refs/oracle/gate)" '"harness": "checks"'
+install --repo "$tool"
+
 first=$(everything)
 install --repo "$shop" "$tool" --no-replay --contact "the platform team" --maintainer "maria=$scratch/key.pub"
 check "a second run says that there is nothing to change" contains "$answer" "nothing to change"

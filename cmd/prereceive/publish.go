@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/sealgate/sealgate/internal/config"
+	"github.com/sealgate/sealgate/policy"
+)
+
+// published is refs/oracle/gate, sealgate-gate-v1: what a clone may know of the
+// gate, so that git oracle needs no configuration. Nothing reads it back here.
+type published struct {
+	Schema         string   `json:"schema"`
+	Repo           string   `json:"repo"`
+	ProtectedPaths []string `json:"protected_paths"`
+	ForbiddenPaths []string `json:"forbidden_paths"`
+	Refs           []string `json:"refs"`
+	Harness        string   `json:"harness"`
+	Changelog      []string `json:"changelog"`
+	Contact        string   `json:"contact"`
+}
+
+// publish prints the content of refs/oracle/gate for a repository.
+func (c *call) publish() int {
+	if len(c.args) > 0 || c.repo == "" {
+		fmt.Fprintf(c.stderr, "error: publish needs --repo ID\n%s", usage)
+		return exitUsage
+	}
+	conf, err := config.LoadGate(c.config)
+	if err != nil {
+		return c.say(err)
+	}
+	repo, ok := conf.Repository(c.repo)
+	if !ok {
+		return c.say(fmt.Errorf("repository %s is not listed", c.repo))
+	}
+	out := json.NewEncoder(c.stdout)
+	out.SetIndent("", "  ")
+	out.SetEscapeHTML(false)
+	err = out.Encode(published{
+		Schema: "sealgate-gate-v1", Repo: repo.ID, ProtectedPaths: listed(repo.Protected), ForbiddenPaths: listed(repo.Forbidden),
+		Refs: repo.Refs.Entries(), Harness: repo.Harness, Changelog: listed(repo.Changelog), Contact: repo.Contact,
+	})
+	if err != nil {
+		return c.say(fmt.Errorf("publish the gate: %w", err))
+	}
+	return exitAccepted
+}
+
+// listed are the patterns, sorted; an empty list where there are none.
+func listed(p policy.Patterns) []string {
+	if p.Empty() {
+		return []string{}
+	}
+	return p.Sorted()
+}
