@@ -20,6 +20,7 @@ const (
 	maxOutputs     = 5       // outputs of code that did not load; they are much the same
 	maxLaneText    = 4 << 20 // details and notes of a lane together
 	maxReportLines = 15
+	maxReportNotes = 200 // a report of 256 KiB may differ in 11,000 ids
 )
 
 // runInvariants runs both passes over the invariants of one lane. Each of them has
@@ -81,9 +82,9 @@ type laneText struct{ left, outputs int }
 // explain says in a row what was wrong. Of a sealed invariant it is a note, for
 // maintainers.
 func (t *laneText) explain(row *invariantRow, first, second judge.Outcome) {
-	for i, o := range []judge.Outcome{first, second} {
-		if o.Note != "" {
-			row.Notes = append(row.Notes, t.take(fmt.Sprintf("pass %d: %s", i+1, o.Note), maxOutcomeNote)...)
+	for _, note := range bothNotes(first.Note, second.Note) {
+		if row.Source != packet.SourcePublic || note != first.Detail { // else it is the row's own detail
+			row.Notes = append(row.Notes, t.take(note, maxOutcomeNote)...)
 		}
 	}
 	if row.OK {
@@ -111,6 +112,20 @@ func (t *laneText) explain(row *invariantRow, first, second judge.Outcome) {
 			t.outputs--
 		}
 	}
+}
+
+// bothNotes are the notes of two passes; what both say is said once.
+func bothNotes(first, second string) []string {
+	if first == second {
+		return slices.DeleteFunc([]string{first}, func(s string) bool { return s == "" })
+	}
+	var notes []string
+	for i, note := range []string{first, second} {
+		if note != "" {
+			notes = append(notes, fmt.Sprintf("pass %d: %s", i+1, note))
+		}
+	}
+	return notes
 }
 
 // told is an outcome in one line.
@@ -223,12 +238,16 @@ func (c *judgement) reportFacts(facts policy.Facts) {
 	for _, id := range ids {
 		c.establish(facts, policy.ReportDisagrees, id)
 	}
-	c.note(prefixed("report: ", lines))
-	shown := lines[:min(len(lines), maxReportLines)]
-	if more := len(lines) - len(shown); more > 0 {
-		shown = append(slices.Clone(shown), fmt.Sprintf("and %d more", more))
+	c.note(prefixed("report: ", atMost(lines, maxReportNotes)))
+	c.shown[policy.ReportDisagrees] = strings.Join(atMost(lines, maxReportLines), "\n") + "\n"
+}
+
+// atMost cuts a list after n lines, and says so.
+func atMost(lines []string, n int) []string {
+	if len(lines) <= n {
+		return lines
 	}
-	c.shown[policy.ReportDisagrees] = strings.Join(shown, "\n") + "\n"
+	return append(slices.Clone(lines[:n]), fmt.Sprintf("and %d more", len(lines)-n))
 }
 
 // compareReport says in lines where the report differs, and of which of our ids.

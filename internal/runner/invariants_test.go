@@ -476,6 +476,23 @@ func TestARequiredReportMustSayTheSame(t *testing.T) {
 			}
 		})
 	}
+	t.Run("full of junk", func(t *testing.T) {
+		b := unsealed(t, func(c *Config) { c.Repositories[0].Report = true })
+		tip := b.source.commit(oracleFiles([]string{"short"}, bound("short", 20)))
+		r := b.source.request(b.base, tip)
+		junk := outcomes{"short": report.Passed}
+		for i := range 9999 {
+			junk[fmt.Sprintf("j%d", i)] = report.Passed
+		}
+		r.Report = reportOf(t, r.Tree, junk)
+		v, err := b.Judge(context.Background(), r, b.source.fetch(tip))
+		if err != nil || v.Outcome != replay.Blocked {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		if notes := b.packet(t, v.Decision).Notes; len(notes) > maxReportNotes+10 || !slices.Contains(notes, fmt.Sprintf("report: and %d more", 9999-maxReportNotes)) {
+			t.Errorf("%d notes", len(notes))
+		}
+	})
 	t.Run("where none is asked for", func(t *testing.T) {
 		b := unsealed(t, nil)
 		tip := b.source.commit(oracleFiles([]string{"short"}, bound("short", 20)))
