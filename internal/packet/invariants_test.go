@@ -133,3 +133,15 @@ func TestTheTextShowsInvariantsToMaintainers(t *testing.T) {
 		}
 	}
 }
+
+func TestTextSaysOnceWhatBothPassesNote(t *testing.T) {
+	r := red()
+	r.Properties[0].Notes = []Note{{Fixture: "f1", Pass: 1, Text: "raised KeyError"}, {Fixture: "f1", Pass: 2, Text: "raised KeyError"}, {Fixture: "f2", Pass: 2, Text: "raised KeyError"}}
+	var out bytes.Buffer
+	if err := Text(&out, made(t, r)); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := strings.Count(out.String(), "note f1 raised KeyError"), strings.Count(out.String(), "note f2 raised KeyError"); a != 1 || b != 1 {
+		t.Errorf("%d and %d times in\n%s", a, b, out.String())
+	}
+}

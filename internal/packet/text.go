@@ -174,8 +174,13 @@ func (t *text) property(p Property) {
 	if p.Coupled {
 		t.line("  property     %s: the passes disagree (environment coupling)", id)
 	}
+	said := map[Note]bool{}
 	for _, n := range p.Notes {
-		t.line("               note %s %s", clean(n.Fixture), clean(n.Text))
+		n.Pass = 0
+		if !said[n] { // both passes often say the same
+			t.line("               note %s %s", clean(n.Fixture), clean(n.Text))
+		}
+		said[n] = true
 	}
 }
 

@@ -644,3 +644,19 @@ func TestPythonInvariantsDecide(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatBothPassesSayIsSaidOnce(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+		want          []string
+	}{
+		{"", "", nil},
+		{"row 3: 8", "row 3: 8", []string{"row 3: 8"}},
+		{"row 3: 8", "row 3: 9", []string{"pass 1: row 3: 8", "pass 2: row 3: 9"}},
+		{"", "row 3: 9", []string{"pass 2: row 3: 9"}},
+	} {
+		if got := bothNotes(c.first, c.second); !slices.Equal(got, c.want) {
+			t.Errorf("%q, %q: %q, want %q", c.first, c.second, got, c.want)
+		}
+	}
+}
