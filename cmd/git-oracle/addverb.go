@@ -100,6 +100,9 @@ func (a *app) add(ctx context.Context, p *place, row rowSpec, file string) error
 	if row.sum, err = d.blobSum(ctx, row.blob); err != nil {
 		return err
 	}
+	if err := p.storedAsIs(ctx, []string{row.blob}); err != nil {
+		return err
+	}
 	text := []byte("schema = 1\n")
 	if _, known := d.entry(file); known {
 		if text, err = d.read(ctx, file, maxFileBytes); err != nil {

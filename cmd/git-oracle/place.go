@@ -18,17 +18,19 @@ import (
 // place is the directory that oracles/ stands in: the top of the working tree,
 // or the one that --root names.
 type place struct {
-	dir  string
-	root *os.Root
+	dir   string
+	root  *os.Root
+	clone *clone // nil: the directory was named, and need not be in one
 }
 
 // openPlace needs no git where a directory is named: hidden invariants stand in
 // a sealed tree, which is no repository.
 func (a *app) openPlace(ctx context.Context, named string) (*place, error) {
 	dir := named
+	var c *clone
 	if dir == "" {
-		c, err := openClone(ctx, os.Environ(), a.stdin, a.stderr)
-		if err != nil {
+		var err error
+		if c, err = openClone(ctx, os.Environ(), a.stdin, a.stderr); err != nil {
 			return nil, err
 		}
 		if dir, err = c.top(ctx); err != nil {
@@ -43,7 +45,7 @@ func (a *app) openPlace(ctx context.Context, named string) (*place, error) {
 	if err != nil {
 		return nil, refused(fmt.Sprintf("open the directory %s: %v", quoted(dir), err))
 	}
-	return &place{dir: dir, root: root}, nil
+	return &place{dir: dir, root: root, clone: c}, nil
 }
 
 // top is the top of the working tree.
@@ -56,6 +58,34 @@ func (c *clone) top(ctx context.Context) (string, error) {
 }
 
 func (p *place) close() { p.root.Close() }
+
+// storedAsIs refuses files of which git keeps other bytes than those on disk: the
+// digest that the hook asks for is that of the former.
+func (p *place) storedAsIs(ctx context.Context, names []string) error {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "\n") }) // the reader refuses it
+	if p.clone == nil || len(names) == 0 {
+		return nil
+	}
+	list := []byte(strings.Join(names, "\n") + "\n")
+	kept, err := p.clone.feed(ctx, list, "-C", p.dir, "hash-object", "--stdin-paths")
+	var here []byte
+	if err == nil {
+		here, err = p.clone.feed(ctx, list, "-C", p.dir, "hash-object", "--no-filters", "--stdin-paths")
+	}
+	if err != nil {
+		return undecided("compare the blobs with what git would store", err)
+	}
+	a, b := strings.Fields(string(kept)), strings.Fields(string(here))
+	for i, name := range names {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			return refused(fmt.Sprintf("git stores other bytes of %s than are on disk, so that no digest fits both; nothing was written", quoted(name)),
+				".gitattributes or core.autocrlf converts line ends or the like; have git leave the blobs as they are:",
+				"  echo 'oracles/** -text -filter -ident -working-tree-encoding' >>.gitattributes",
+				"then:  git add --renormalize .gitattributes oracles")
+		}
+	}
+	return nil
+}
 
 // inside is the path below the place of a file that the user named: as seen from
 // where the command runs, or else from the place itself.

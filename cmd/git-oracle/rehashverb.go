@@ -61,6 +61,9 @@ func (a *app) rehash(ctx context.Context, p *place, ids []string) error {
 	if err := a.rehashed(before, after, r.found); err != nil {
 		return err
 	}
+	if err := p.storedAsIs(ctx, r.blobs); err != nil {
+		return err
+	}
 	if !slices.ContainsFunc(after.Faults, func(f oracle.Fault) bool { return !isManifestFault(f) }) && slices.ContainsFunc(after.Faults, isManifestFault) {
 		d.put(oracle.ManifestPath, oracle.ManifestOf(after.IDs))
 		r.lines = append(r.lines, fmt.Sprintf("%s: %s", oracle.ManifestPath, plural(len(after.IDs), "id")))
@@ -101,6 +104,7 @@ type rehashing struct {
 	draft   *draft
 	wanted  []string // empty: all
 	found   []string
+	blobs   []string // that they name
 	lines   []string // what was done
 	changed int
 }
@@ -125,7 +129,7 @@ func (r *rehashing) file(ctx context.Context, name string) error {
 		return failed
 	}
 	for _, row := range rows {
-		r.found = append(r.found, row.ID)
+		r.found, r.blobs = append(r.found, row.ID), append(r.blobs, row.Blob)
 		if row.Old == row.New {
 			continue
 		}
