@@ -166,7 +166,7 @@ func (r *oracleReader) pairs(ctx context.Context, treeishes ...string) ([]sides,
 // change compares two trees.
 func (r *oracleReader) change(ctx context.Context, base, tip sides) (*OracleChange, error) {
 	c := &OracleChange{}
-	if base.same(tip) {
+	if base.same(tip) || !r.mayProtect() {
 		return c, nil
 	}
 	before, err := r.set(ctx, base.oracles)
@@ -200,6 +200,14 @@ func (r *oracleReader) change(ctx context.Context, base, tip sides) (*OracleChan
 func tooMuch(what, limit string) finding.Finding {
 	return finding.Finding{Code: finding.LimitExceeded, Severity: finding.NotJudged,
 		Args: map[string]string{"what": what, "limit": limit, "less": "keep large files elsewhere, or ask the admin"}}
+}
+
+// mayProtect says that the protected paths can name something at or below oracles.
+// Where they cannot, that directory is somebody's own, whatever and however much it
+// holds.
+func (r *oracleReader) mayProtect() bool {
+	p := r.rules.Protected
+	return p.Empty() || p.Match([]byte(oracle.Dir)) || p.Leads([]byte(oracle.Dir))
 }
 
 // protects says that the protected paths name something of it.
@@ -351,7 +359,7 @@ func (r *oracleReader) cover(ctx context.Context, c *OracleChange, tip sides) er
 	}
 	c.Mentioned = got.Mentioned
 	if got.over {
-		c.over = append(c.over, tooMuch("the files below "+r.rules.Harness+"/ are", "64 MiB and 100,000 files"))
+		c.over = append(c.over, tooMuch("the files below "+r.rules.Harness+"/ are", "64 MiB, 16 MiB a file and 100,000 files"))
 	}
 	return nil
 }

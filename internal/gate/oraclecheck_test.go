@@ -312,6 +312,29 @@ func TestAHarnessThatIsTooLargeIsNotJudged(t *testing.T) {
 	}
 }
 
+// A directory oracles that nobody protects may hold more than the checks read.
+func TestAnUnprotectedDirectoryIsNotCounted(t *testing.T) {
+	t.Parallel()
+	b := shopBench(t, shop)
+	blob := b.git("own\n", "hash-object", "-w", "--stdin")
+	var in strings.Builder
+	for i := range maxOracleFiles + 1 {
+		fmt.Fprintf(&in, "100644 blob %s\t%05d.toml\n", blob, i)
+	}
+	root := b.git(fmt.Sprintf("040000 tree %s\toracles\n", b.git(in.String(), "mktree")), "mktree")
+	rules := OracleRules{Harness: DefaultHarness, Changelog: DefaultChangelog()}
+	for patterns, want := range map[string]int{"freeze.json": 0, "oracles/": 1, "**/fees.toml": 1} {
+		var err error
+		if rules.Protected, err = policy.ParsePatterns([]string{patterns}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadOracleChange(ctx, b.gate.Repo, b.base(), root, rules)
+		if err != nil || len(got.Findings(false)) != want {
+			t.Errorf("%s: %v, %d findings", patterns, err, len(got.Findings(false)))
+		}
+	}
+}
+
 // Where oracles are not protected, nobody owns them, and nothing is held to them.
 func TestOraclesThatAreNotProtectedAreNotChecked(t *testing.T) {
 	t.Parallel()
