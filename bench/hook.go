@@ -147,7 +147,8 @@ func (s *settings) startDaemon(name, more string, sealed map[string][]byte) (*ri
 	return d, d.Start()
 }
 
-// layDaemon is startDaemon without the start; more are further lines of its
+// layDaemon is startDaemon without the start; no sealed tree where there are no
+// files of one. more are further lines of its
 // configuration.
 func (s *settings) layDaemon(name, more string, sealed map[string][]byte) (*rig.Daemon, error) {
 	name = "hookd-" + name
@@ -155,8 +156,8 @@ func (s *settings) layDaemon(name, more string, sealed map[string][]byte) (*rig.
 		return nil, err
 	}
 	d, err := s.rig.Hookd(name, rig.UUID(), sealed, more)
-	if err != nil {
-		return nil, err
+	if err != nil || sealed == nil {
+		return d, err
 	}
 	return d, d.Lock()
 }

@@ -51,6 +51,7 @@ var sections = []struct {
 	{"known", benchKnown},
 	{"warm", benchWarm},
 	{"replay", benchReplay},
+	{"invariants", benchInvariants},
 	{"sandbox", benchSandbox},
 	{"memory", benchMemory},
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -101,32 +102,58 @@ func benchReplay(ctx context.Context, s settings) error {
 	if err := os.CopyFS(filepath.Join(plain, "data"), tree); err != nil {
 		return err
 	}
-	type row struct {
-		name string
-		run  func() (time.Duration, error)
-	}
-	rows := []row{
+	rows := []timed{
 		{"plain harness, all in one process", func() (time.Duration, error) { return s.harness(ctx, plain, 1, false) }},
 		{rowHarness, func() (time.Duration, error) { return s.harness(ctx, plain, 2, true) }},
 	}
-	own := false
+	pushes, own, stop, err := s.replayed(ctx, filepath.Join(plain, "data/tree"), sealed, 2*properties)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	got, err := s.inTurn(append(rows, pushes...))
+	if err != nil {
+		return err
+	}
+	s.table(fmt.Sprintf("Replay, %d properties x %d fixtures (sandboxes with %s)", properties, fixtures, own), rowHarness, got)
+	return nil
+}
+
+// timed is a row of a table and what takes its time.
+type timed struct {
+	name string
+	run  func() (time.Duration, error)
+}
+
+// replayed are real pushes of trees that nobody has judged yet, to one server a
+// number of parked candidates. own says what the sandboxes run as.
+func (s *settings) replayed(ctx context.Context, tree string, sealed map[string][]byte, plenty int) (rows []timed, own string, stop func(), err error) {
+	var daemons []*rig.Daemon
+	stop = func() {
+		for _, d := range daemons {
+			d.Stop()
+		}
+	}
+	own = "one uid"
 	for _, one := range []struct{ name, more string }{
-		{"sealgate, two passes, inside a push, candidates parked", fmt.Sprintf("parked: %d\n", 2*properties)},
+		{"sealgate, two passes, inside a push, candidates parked", fmt.Sprintf("parked: %d\n", plenty)},
 		{"sealgate, the same, 16 parked (default)", ""},
 		{"sealgate, the same, cold", "parked: 0\n"},
 	} {
 		d, err := s.startDaemon(strings.ReplaceAll(one.name, " ", "-"), one.more, sealed)
 		if err != nil {
-			return err
+			return nil, own, stop, err
 		}
-		defer d.Stop()
-		own = d.Own
-		r, v, err := s.tariffRepository(ctx, filepath.Join(plain, "data/tree"), d)
+		daemons = append(daemons, d)
+		if d.Own {
+			own = "uids of their own"
+		}
+		r, v, err := s.tariffRepository(ctx, tree, d)
 		if err != nil {
-			return err
+			return nil, own, stop, err
 		}
 		parked := one.more != "parked: 0\n"
-		rows = append(rows, row{one.name, func() (time.Duration, error) {
+		rows = append(rows, timed{one.name, func() (time.Duration, error) {
 			if parked { // the rows before it left the processors to others; give the candidates time to start
 				time.Sleep(parkTime)
 			}
@@ -137,13 +164,19 @@ func benchReplay(ctx context.Context, s settings) error {
 			return took, err
 		}})
 	}
+	return rows, own, stop, nil
+}
+
+// inTurn times the rows in rounds, each round in another order; the first does
+// not count.
+func (s *settings) inTurn(rows []timed) ([]samples, error) {
 	got := make([]samples, len(rows))
 	rng := rand.New(rand.NewPCG(3, 3))
 	for round := range max(3, s.rounds/2) + 1 {
 		for _, i := range rng.Perm(len(rows)) {
 			took, err := rows[i].run()
 			if err != nil {
-				return fmt.Errorf("%s: %w", rows[i].name, err)
+				return nil, fmt.Errorf("%s: %w", rows[i].name, err)
 			}
 			got[i].row = rows[i].name
 			if round > 0 {
@@ -151,8 +184,7 @@ func benchReplay(ctx context.Context, s settings) error {
 			}
 		}
 	}
-	s.table(fmt.Sprintf("Replay, %d properties x %d fixtures (sandboxes with %s)", properties, fixtures, map[bool]string{true: "uids of their own", false: "one uid"}[own]), rowHarness, got)
-	return nil
+	return got, nil
 }
 
 func writeTree(dir string, files map[string][]byte) error {
@@ -178,6 +210,12 @@ func (s *settings) harness(ctx context.Context, dir string, workers int, each bo
 			jobs = append(jobs, []string{fmt.Sprintf("p%02d", i)})
 		}
 	}
+	return s.plainly(ctx, workers, filepath.Join(dir, "data/tree"), []string{filepath.Join(dir, "data/harness.py"), filepath.Join(dir, "sealed")}, jobs)
+}
+
+// plainly times a Python command, once with the arguments of each job, as many at
+// a time as there are workers.
+func (s *settings) plainly(ctx context.Context, workers int, modules string, command []string, jobs [][]string) (time.Duration, error) {
 	todo := make(chan []string)
 	fail := make(chan error, len(jobs))
 	start := time.Now()
@@ -185,10 +223,10 @@ func (s *settings) harness(ctx context.Context, dir string, workers int, each bo
 	for range workers {
 		wg.Go(func() {
 			for job := range todo {
-				cmd := exec.CommandContext(ctx, "/usr/bin/python3", append([]string{filepath.Join(dir, "data/harness.py"), filepath.Join(dir, "sealed")}, job...)...)
-				cmd.Env = s.env("PYTHONPATH=" + filepath.Join(dir, "data/tree"))
+				cmd := exec.CommandContext(ctx, "/usr/bin/python3", slices.Concat(command, job)...)
+				cmd.Env = s.env("PYTHONPATH=" + modules)
 				if out, err := cmd.CombinedOutput(); err != nil {
-					fail <- fmt.Errorf("plain harness: %w\n%s", err, out)
+					fail <- fmt.Errorf("plain run: %w\n%s", err, out)
 				}
 			}
 		})

@@ -406,7 +406,7 @@ func TestCompareOutcomesNamesWhatDiffers(t *testing.T) {
 	}{
 		"same":        {base, base, false},
 		"ok":          {base, bad, true},
-		"row":         {bad, Outcome{ID: "a", Ran: true, Loaded: true, Row: 1}, true},
+		"row":         {bad, Outcome{ID: "a", Ran: true, Loaded: true, Row: 1}, false},
 		"row and cut": {bad, cut, false},
 		"ran":         {base, Outcome{ID: "a", Loaded: true}, true},
 		"loaded":      {Outcome{ID: "a", Loaded: true}, Outcome{ID: "a"}, true},
