@@ -266,6 +266,10 @@ func (d *differ) blob(was, is Invariant) {
 		}
 		return
 	}
+	if was.BlobSHA256 == is.BlobSHA256 {
+		d.add("blob", blobText(was), blobText(is), Retargeted, true)
+		return
+	}
 	if len(was.Rows) == 0 || len(is.Rows) == 0 || formOf(was) != formOf(is) {
 		d.add("blob_sha256", clip(was.BlobSHA256, 12), clip(is.BlobSHA256, 12), Retargeted, true)
 		return
@@ -273,6 +277,14 @@ func (d *differ) blob(was, is Invariant) {
 	if !d.rows(was, is) {
 		d.add("blob_sha256", clip(was.BlobSHA256, 12), clip(is.BlobSHA256, 12)+", the same rows", Retargeted, false)
 	}
+}
+
+// blobText is what a blob holds, where its digest alone does not tell.
+func blobText(i Invariant) string {
+	if len(i.Rows) == 0 {
+		return "a blob that cannot be judged"
+	}
+	return rowCount(len(i.Rows))
 }
 
 func shownEntry(s string) string {

@@ -100,7 +100,8 @@ func TestWhatAChangeOfIDsMeans(t *testing.T) {
 		{"all gone", base, Set{}, "! fee_cap: bound of shop.fees:fee, 2 rows (removed) | ! fee_table: exact_table of shop.fees:rate, 2 rows (removed) | ! label: exact_table of exec:bin/label, 1 row (removed) | ! ship_once: idempotent of shop.parcels:ship, 2 rows (removed)"},
 		{"row cannot be read", base, shop().edit(t, "oracles/fees.toml", "min = 0", "min = nan").load(t), "! fee_cap: bound of shop.fees:fee, 2 rows -> cannot be read (retargeted)"},
 		{"row can be read again", shop().edit(t, "oracles/fees.toml", "min = 0", "min = nan").load(t), base, "! fee_cap: cannot be read -> bound of shop.fees:fee, 2 rows (retargeted)"},
-		{"blob is gone", base, shop().with("oracles/blobs/runs.json", "").load(t), "! label: blob_sha256 " + sum(runsBlob)[:9] + "... -> " + sum(runsBlob)[:9] + "... (retargeted)"},
+		{"blob is gone", base, shop().with("oracles/blobs/runs.json", "").load(t), "! label: blob 1 row -> a blob that cannot be judged (retargeted)"},
+		{"blob of other bytes", base, shop().with("oracles/blobs/runs.json", runsBlob+" ").load(t), "! label: blob 1 row -> a blob that cannot be judged (retargeted)"},
 		{"blob of the same bytes elsewhere", base, shop().with("oracles/r.json", runsBlob).edit(t, "oracles/parcels.toml", "oracles/blobs/runs.json", "oracles/r.json").load(t), `label: blob "oracles/blobs/runs.json" -> "oracles/r.json" (retargeted)`},
 		{"other form of row", base, shop().edit(t, "oracles/fees.toml", `"oracles/blobs/orders.json"`, `"oracles/blobs/runs.json"`).edit(t, "oracles/fees.toml", sum(ordersBlob), sum(runsBlob)).load(t), `! fee_cap: row 1 {"order": 100} (removed) | ! fee_cap: row 2 {"order": 250} (removed) | fee_cap: row 1 {"args": ["-v"], "expected": {"exit": 1, "stdout": "no\n"}} (added)`},
 	} {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxRowMeanings is how many rows of an invariant are told one by one in each
@@ -68,7 +69,8 @@ func (t *rowTeller) retargeted(gone, come []int) (removed, added []int) {
 		}
 		byKey[key] = same[1:]
 		taken[same[0]] = true
-		t.tell(i, t.was[i], t.form.shownExpected(t.was[i]), t.form.shownExpected(t.is[same[0]]))
+		old, now := t.form.shownApart(t.was[i], t.is[same[0]])
+		t.tell(i, t.was[i], old, now)
 	}
 	t.end()
 	for _, j := range come {
@@ -158,6 +160,28 @@ func (f form) shownExpected(r Row) string {
 		return ""
 	}
 	return clip(asciiJSON(r.Expected.text), 40)
+}
+
+// shownApart is what two rows expect, from where they differ when they begin alike.
+func (f form) shownApart(was, is Row) (old, now string) {
+	const before, most = 8, 37
+	old, now = f.shownExpected(was), f.shownExpected(is)
+	if old != now || old == "" {
+		return old, now
+	}
+	a, b := was.Expected.text, is.Expected.text
+	at := 0
+	for at < min(len(a), len(b)) && a[at] == b[at] {
+		at++
+	}
+	at = max(at-before, 0)
+	for at > 0 && !utf8.RuneStart(a[at]) {
+		at--
+	}
+	tail := func(s string) string {
+		return "..." + clip(strings.Trim(strconv.QuoteToASCII(s[at:min(len(s), at+4*most)]), `"`), most)
+	}
+	return tail(a), tail(b)
 }
 
 // canonical writes a value so that equal values are written alike: white space,
