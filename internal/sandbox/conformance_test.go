@@ -80,6 +80,8 @@ var behaviours = []behaviour{
 	{"threads", Spec{Argv: python("import threading\nt=[threading.Thread(target=print,args=('x',)) for _ in range(8)]\n[x.start() for x in t]\n[x.join() for x in t]")}, prints(strings.Repeat("x\n", 8))},
 	{"children", Spec{Argv: python("import subprocess\nprint(subprocess.check_output(['/usr/bin/echo','x']))")}, prints("b'x\\n'\n")},
 	{"process pool", Spec{Argv: python("import multiprocessing as m\nwith m.Pool(2) as p: print(sum(p.map(abs,range(9))))"), Limits: Limits{Memory: 1 << 30}}, prints("36\n")},
+	{"address space that is only reserved", Spec{Argv: python("import mmap\nm=mmap.mmap(-1,3<<30,flags=mmap.MAP_PRIVATE|mmap.MAP_ANONYMOUS,prot=mmap.PROT_READ)\nprint('x')")}, prints("x\n")},
+	{"many threads at once", Spec{Argv: python("import threading\nb=threading.Barrier(40)\nt=[threading.Thread(target=lambda: (b.wait(), [0]*10000)) for _ in range(40)]\n[x.start() for x in t]\n[x.join() for x in t]\nprint('x')")}, prints("x\n")},
 	{"asyncio", Spec{Argv: python("import asyncio\nasync def f(): await asyncio.sleep(0); print('x')\nasyncio.run(f())")}, prints("x\n")},
 	{"server on its own loopback", Spec{Argv: python("import socket\ns=socket.create_server(('127.0.0.1',0))\nc=socket.create_connection(('localhost',s.getsockname()[1]))\ns.accept()[0].send(b'x')\nprint(c.recv(1))")}, prints("b'x'\n")},
 	{"own user's name", Spec{Argv: python("import pwd,os\nprint(pwd.getpwuid(os.getuid()).pw_name)")}, prints("user\n")},
@@ -99,6 +101,12 @@ var behaviours = []behaviour{
 	}},
 	{"takes memory", Spec{Argv: python("bytearray(1<<30)")}, exits(1)},
 	{"takes memory in many processes", Spec{Argv: python("import os,time\nfor i in range(3): os.fork()\nx=bytearray(100000000)\ntime.sleep(60)"), Limits: Limits{Total: 300 << 20}}, func(r Result) error {
+		if !r.OverTotal || r.TimedOut || r.Wall > 40*time.Second {
+			return fmt.Errorf("want an end by the total")
+		}
+		return dies("killed")(r)
+	}},
+	{"takes shared memory in many processes", Spec{Argv: python("import os,time,mmap\nfor i in range(3): os.fork()\nm=mmap.mmap(-1,100000000)\nfor i in range(0,len(m),4096): m[i]=1\ntime.sleep(60)"), Limits: Limits{Total: 300 << 20}}, func(r Result) error {
 		if !r.OverTotal || r.TimedOut || r.Wall > 40*time.Second {
 			return fmt.Errorf("want an end by the total")
 		}

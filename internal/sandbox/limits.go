@@ -63,13 +63,19 @@ func (l Limits) settle(configured Limits) (Limits, error) {
 	return l, nil
 }
 
+// reserved is how many times Memory a process may have of address space. What a
+// runtime sets aside and never touches is no memory: Go, Node and Java start with
+// gigabytes of it, and each thread of a C library has its own.
+const reserved = 8
+
 // argv is the command that applies the limits and becomes the command.
 // extraProcesses belong to the sandbox and are counted by the kernel as well.
 func (l Limits) argv(extraProcesses int64) []string {
 	cpu := max(1, int64((l.CPU+time.Second-1)/time.Second))
 	return []string{
 		prlimitPath,
-		fmt.Sprintf("--as=%d", l.Memory),
+		fmt.Sprintf("--as=%d", reserved*l.Memory),
+		fmt.Sprintf("--data=%d", l.Memory), // private and writable
 		"--core=0",
 		fmt.Sprintf("--cpu=%d:%d", cpu, cpu+1),
 		fmt.Sprintf("--fsize=%d", l.FileSize),

@@ -15,8 +15,8 @@ import (
 const watchEvery = 250 * time.Millisecond
 
 // watchMemory ends a command whose processes together exceed limit. The limit
-// of address space holds a process; without a cgroup nothing but this holds
-// their sum.
+// of data holds what a process has for itself; without a cgroup nothing but this
+// holds their sum, and what they have mapped together.
 func (p *process) watchMemory(first int, limit int64) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -43,10 +43,10 @@ func (p *process) memoryOut() {
 	p.kill()
 }
 
-// memoryBelow is the private resident memory of a process and all that descend
-// from it, in bytes. Memory that a fork shares counts for each.
+// memoryBelow is the resident memory of a process and all that descend from it, in
+// bytes, without pages of files. Memory that processes share counts for each.
 func memoryBelow(pid int) int64 {
-	total := privateMemory(pid)
+	total := ownMemory(pid)
 	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, thread := range threads {
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, thread.Name()))
@@ -59,17 +59,24 @@ func memoryBelow(pid int) int64 {
 	return total
 }
 
-// privateMemory is resident less shared pages (proc_pid_statm(5)).
-func privateMemory(pid int) int64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+// ownMemory is RssAnon and RssShmem of proc_pid_status(5), the latter also what
+// was mapped shared without a file.
+func ownMemory(pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	var size, resident, shared int64
-	if _, err := fmt.Sscan(string(data), &size, &resident, &shared); err != nil {
-		return 0
+	var total int64
+	for line := range strings.Lines(string(data)) {
+		if !strings.HasPrefix(line, "RssAnon:") && !strings.HasPrefix(line, "RssShmem:") {
+			continue
+		}
+		words := strings.Fields(line)
+		if kib, err := strconv.ParseInt(words[min(1, len(words)-1)], 10, 64); err == nil {
+			total += kib << 10
+		}
 	}
-	return (resident - shared) * int64(os.Getpagesize())
+	return total
 }
 
 // canWatchMemory reports whether this kernel lists the children of a process.
