@@ -132,6 +132,30 @@ func table(t *testing.T, n int, change func(i int, row string) string) Set {
 	return s
 }
 
+// TestWhatARowExpectsIsShownWhereItDiffers: a change behind the part that is shown
+// does not read as if nothing had changed.
+func TestWhatARowExpectsIsShownWhereItDiffers(t *testing.T) {
+	long := strings.Repeat("0, ", 200)
+	for name, c := range map[string]struct{ old, now, want string }{
+		"at once":         {`500`, `900`, `500 -> 900`},
+		"at the end":      {`[` + long + `500]`, `[` + long + `900]`, `..., 0, 0, 500] -> ..., 0, 0, 900]`},
+		"white space":     {`"a b"`, `"a  b"`, `..."a b" -> ..."a  b"`},
+		"one goes on":     {`[` + long + `0]`, `[` + long + `0, 1]`, `... 0, 0, 0] -> ... 0, 0, 0, 1]`},
+		"inside a letter": {`"` + long + "\u00e9" + `"`, `"` + long + "\u00e8" + `"`, `\u00e9" -> ...`},
+	} {
+		expecting := func(value string) Set {
+			return table(t, 1, func(int, string) string { return `{"args": [0], "expected": ` + value + `}` })
+		}
+		ms := Diff(expecting(c.old), expecting(c.now))
+		if len(ms) != 1 || ms[0].Direction != Retargeted || !ms[0].Loosens || !strings.Contains(ms[0].String(), c.want) {
+			t.Errorf("%s: %q", name, meanings(ms))
+		}
+		if ms := Diff(expecting(c.old), expecting(" "+c.old)); len(ms) != 1 || ms[0].Loosens {
+			t.Errorf("%s, only laid out anew: %q", name, meanings(ms))
+		}
+	}
+}
+
 func TestManyRowsFitOneScreen(t *testing.T) {
 	same := func(_ int, row string) string { return row }
 	base := table(t, 600, same)

@@ -179,7 +179,8 @@ func (f form) shownApart(was, is Row) (old, now string) {
 		at--
 	}
 	tail := func(s string) string {
-		return "..." + clip(strings.Trim(strconv.QuoteToASCII(s[at:min(len(s), at+4*most)]), `"`), most)
+		quoted := strconv.QuoteToASCII(s[at:min(len(s), at+4*most)])
+		return "..." + clip(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), most)
 	}
 	return tail(a), tail(b)
 }
