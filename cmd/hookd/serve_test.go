@@ -369,3 +369,21 @@ func BenchmarkKnownVerdictOfARealDaemon(b *testing.B) {
 		}
 	}
 }
+
+// A kept result belongs to the program that made it: a build without a release's
+// name is named by its own bytes.
+func TestABuildIsNamedByItsBytes(t *testing.T) {
+	name := buildVersion()
+	if again := buildVersion(); name != again || !strings.HasSuffix(name, " "+ownDigest("/proc/self/exe")) {
+		t.Errorf("%q, then %q", name, again)
+	}
+	one, other := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "other")
+	for file, text := range map[string]string{one: "1", other: "2"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ownDigest(one) != ownDigest(one) || ownDigest(one) == ownDigest(other) || ownDigest(one+"x") == ownDigest(one+"x") {
+		t.Error("digests of programs do not tell them apart")
+	}
+}
