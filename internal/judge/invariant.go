@@ -262,7 +262,10 @@ func (t *trial) judge(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, t.cand.Kill)
 	err = t.run()
 	stop()
-	l.ending.Go(func() { t.ended = t.cand.End() })
+	l.ending.Go(func() {
+		t.ended = t.cand.End()
+		t.cand, t.names = nil, nil // with all that it printed, and there may be thousands
+	})
 	if err == nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -581,14 +584,14 @@ func (t *trial) execRow(i int) (goesOn bool, err error) {
 	}
 	var first *ran
 	for n := range repeat {
-		r, goesOn, err := t.execute(i)
+		r, stderr, goesOn, err := t.execute(i)
 		if err != nil || r == nil {
 			return goesOn, err
 		}
 		if first == nil {
 			first = r
 			if why := t.judgeRan(i, *r); why != "" {
-				t.bad(i+1, "%s", why)
+				t.bad(i+1, "%s%s", why, complaint(stderr))
 				return true, nil
 			}
 			continue
@@ -610,35 +613,44 @@ type ran struct {
 // String shows it in one line.
 func (r *ran) String() string { return fmt.Sprintf("status %d, output %s", r.status, quoted(r.out)) }
 
+// complaint is the last line of what a program wrote to its standard error. It is
+// for people: nothing is compared with it.
+func complaint(stderr string) string {
+	if line := lastLine(stderr); line != "" {
+		return "; it said " + quoted(line)
+	}
+	return ""
+}
+
 // execute runs the executable once. r is nil when what happened is said already;
 // goesOn is false when nothing more is to be asked.
-func (t *trial) execute(i int) (r *ran, goesOn bool, err error) {
+func (t *trial) execute(i int) (r *ran, stderr string, goesOn bool, err error) {
 	row := t.v.Rows[i]
 	argv := append([]string{"t", "./" + t.v.Path}, row.Argv...)
 	limit := t.lane.config.Limits.Call
 	reply, fault, err := t.ask(limit, "run", argv, []string{"b", hex.EncodeToString(row.Stdin)}, int(limit/time.Second)+2)
 	switch {
 	case err != nil:
-		return nil, false, err
+		return nil, "", false, err
 	case fault != nil:
 		t.broken(i, fault)
-		return nil, false, nil
+		return nil, "", false, nil
 	case candidate.Kind(reply) == candidate.Raise:
 		t.unstarted(i, t.names.Raised(reply))
-		return nil, false, nil
+		return nil, "", false, nil
 	}
 	v, ok := t.values(i, reply, 3)
 	switch {
 	case !ok:
-		return nil, true, nil
-	case v[0].Type != candidate.Int || v[0].Big != nil || v[1].Type != candidate.Bytes:
+		return nil, "", true, nil
+	case v[0].Type != candidate.Int || v[0].Big != nil || v[1].Type != candidate.Bytes || v[2].Type != candidate.Bytes:
 		t.bad(i+1, "the answer is no exit status and output")
-		return nil, true, nil
+		return nil, "", true, nil
 	case len(v[1].Text) >= maxOutput:
 		t.bad(i+1, "more than 1 MiB of output")
-		return nil, true, nil
+		return nil, "", true, nil
 	}
-	return &ran{status: v[0].Whole, out: v[1].Text}, true, nil
+	return &ran{status: v[0].Whole, out: v[1].Text}, v[2].Text, true, nil
 }
 
 // unstarted decides about an executable that the system would not start.

@@ -171,6 +171,7 @@ hang) sleep 600 ;;
 flood) head -c 2000000 /dev/zero ;;
 where) pwd >&2; test -x bin/sum && echo here ;;
 kill) kill -9 $$ ;;
+why) printf 'looking\nno such parcel \033[1m\n' >&2; exit 2 ;;
 *) echo $(($1 + $2)) ;;
 esac
 `
@@ -208,6 +209,7 @@ func TestExecutablesAreJudgedByStatusAndOutput(t *testing.T) {
 		"same twice":         {"idempotent", "bin/sum", `[{"args": ["1", "1"]}]`, true, true, false, ""},
 		"grows":              {"idempotent", "bin/sum", `[{"args": ["count"]}]`, false, true, false, "call 2 gave status 0, output"},
 		"fails twice":        {"idempotent", "bin/sum", `[{"args": ["exit", "1"]}]`, false, true, false, "row 1: exit status 1"},
+		"says why":           {"exact_table", "bin/sum", `[{"args": ["why"], "expected": {"exit": 0}}]`, false, true, false, "row 1: exit status 2 where 0 is expected; it said 'no such parcel \\x1b[1m'"},
 		"killed":             {"exact_table", "bin/sum", `[{"args": ["kill"], "expected": {"exit": 0}}]`, false, true, false, "row 1: exit status -9 where 0 is expected"},
 		"hangs":              {"bound", "bin/sum", `[{"args": ["hang"]}]`, false, true, true, "row 1: no answer within 8s"},
 		"floods":             {"exact_table", "bin/sum", `[{"args": ["flood"], "expected": {"exit": 0}}]`, false, true, false, "row 1: more than 1 MiB of output"},
