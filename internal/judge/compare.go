@@ -213,22 +213,29 @@ func (c *comparison) pair(a, b candidate.Value) (x, y []candidate.Value, ok bool
 	case goesOn(b) && !goesOn(a) && n > 0 && m >= n+lookAhead:
 		m = n
 	}
-	if n != m || !c.drawn(n) {
+	if n != m || !c.drawn(a, n) || !c.drawn(b, n) {
 		return nil, nil, false
 	}
 	return itemsOf(a, n), itemsOf(b, m), true
 }
 
-// mostItems bounds the items of a range that are written out.
-const mostItems = 1 << 20
+// mostItems bounds the items of a range that are written out, perItem is what
+// writing one out costs: nothing that arrived bounds them.
+const (
+	mostItems = 1 << 18
+	perItem   = 16
+)
 
-// drawn says whether n items may be looked at.
-func (c *comparison) drawn(n int64) bool {
+// drawn says whether n items of v may be looked at.
+func (c *comparison) drawn(v candidate.Value, n int64) bool {
+	if v.Type != candidate.Range {
+		return c.spend(n)
+	}
 	if n < 0 || n > mostItems {
 		c.left = -1
 		return false
 	}
-	return c.spend(n)
+	return c.spend(n * perItem)
 }
 
 func goesOn(v candidate.Value) bool { return v.Type == candidate.Iterator && v.Whole == 0 }
@@ -478,7 +485,7 @@ func (c *comparison) hugeKey(out []byte, n number) ([]byte, bool) {
 
 func (c *comparison) itemsKey(out []byte, v candidate.Value) ([]byte, bool) {
 	n := length(v)
-	if goesOn(v) || !c.drawn(n) {
+	if goesOn(v) || !c.drawn(v, n) {
 		return nil, false
 	}
 	if c.strict && v.Type == candidate.NamedTuple && !c.sequence {
@@ -510,7 +517,7 @@ func (c *comparison) bagKey(out []byte, vs []candidate.Value) ([]byte, bool) {
 	slices.Sort(keys)
 	out = binary.AppendUvarint(out, uint64(len(keys)))
 	for _, k := range keys {
-		if !c.spend(int64(len(k)) >> 6) {
+		if !c.spend(int64(len(k)) >> 4) {
 			return nil, false
 		}
 		out = appendText(out, k)

@@ -109,6 +109,8 @@ func TestWhatComparingCostsIsBounded(t *testing.T) {
 	}{
 		"decimals that are hard to reduce": {anyOrder, many(`["D","7E-4999"]`, 300000), many(`["D","7E-4999"]`, 300000)},
 		"many with a tolerance":            {nearAnyOrder, wide, wide},
+		"many ranges as items":             {bothLoose, many(`["R",0,200000,1]`, 6), many(`["R",0,200000,1]`, 6)},
+		"long texts deep inside":           {anyOrder, strings.Repeat(`["L",`, 60) + `"` + strings.Repeat("x", 7000000) + `"` + strings.Repeat("]", 60), strings.Repeat(`["L",`, 60) + `"` + strings.Repeat("x", 7000000) + `"` + strings.Repeat("]", 60)},
 		"huge ranges as items":             {bothLoose, `["L",["R",0,["i","0x1000000000000"],1]]`, `["L",["R",0,["i","0x1000000000000"],1]]`},
 		"long decimals with a tolerance":   {nearAnyOrder, many(`["D","`+strings.Repeat("7", 15000)+`"]`, 500), many(`["D","`+strings.Repeat("8", 15000)+`"]`, 500)},
 		"lists of lists with a tolerance":  {nearAnyOrder, many(many(many("1", 60), 60), 100), many(many(many("1", 60), 60), 100)},
