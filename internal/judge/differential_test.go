@@ -83,6 +83,9 @@ func reference(t *testing.T, tree string) []bool {
 }
 
 func TestCornersMeanWhatTheReferenceAdapterSaysOrWhatIsWrittenDown(t *testing.T) {
+	if testing.Short() { // the run with the race detector
+		t.Skip("asks hundreds of processes one question each, in turn")
+	}
 	c := claimsConfig(t, nil, nil)
 	var claims []claim
 	for i, corner := range corners {
