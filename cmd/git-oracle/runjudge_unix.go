@@ -90,7 +90,7 @@ func (c *clone) judgeConfig(ctx context.Context, s *subject, opts runOptions) (j
 		return config, undecided("prepare the driver", err)
 	}
 	config.Config = judge.Config{
-		Starter: unboxed.Starter{}, Kit: prepared, Tree: s.dir, Library: python.library, Source: sources,
+		Starter: unboxed.Starter{}, Kit: prepared, Tree: s.dir, Library: python.packages, Source: sources,
 		Workers: min(runtime.NumCPU(), maxWorkers),
 	}
 	return config, nil
@@ -116,8 +116,8 @@ func (c *clone) sources(ctx context.Context) ([]string, error) {
 
 // interpreter is the Python that the code runs on.
 type interpreter struct {
-	path    string // of the interpreter itself, no shim and no link
-	library string // of its installed packages; empty is none
+	path     string // of the interpreter itself, no shim and no link
+	packages string // directory of what is installed for it; empty is none
 }
 
 const askPython = `import json, sys, sysconfig; print(json.dumps([sys.executable, sysconfig.get_path("purelib"), sys.version_info[:2]]))`

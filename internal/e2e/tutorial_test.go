@@ -200,7 +200,7 @@ for ((n = 0; n < BLOCKS; n++)); do
 	. "$RESULTS/$n.sh" >"$RESULTS/$n.out" 2>&1 </dev/null
 	refs >"$RESULTS/$n.after" || :
 	[ ! -f "$DIR/var/hookd.pid" ] || cp "$DIR/var/hookd.pid" "$RESULTS/pid"
-	git --git-dir="$DIR/work/.git" rev-parse HEAD >"$RESULTS/$n.head" 2>/dev/null || :
+	(cd "$DIR/work" && git rev-parse HEAD) >"$RESULTS/$n.head" 2>/dev/null || :
 done
 `
 

@@ -232,9 +232,9 @@ def standard(module):
 
 
 class Driver:
-    def __init__(self, tree, library):
+    def __init__(self, tree, packages):
         self.mirror = Mirror()
-        self.tree, self.library = tree, library
+        self.tree, self.packages = tree, packages
         self.loop = None
         self.patches = {}
         self.entry = None
@@ -295,9 +295,9 @@ class Driver:
     def do_open(self, root, sources, leftovers):
         base = self.tree + ("/" + root if root else "")
         path = []
-        if self.library:
+        if self.packages:
             version = "python%d.%d" % sys.version_info[:2]
-            path += [self.library + "/lib/" + version + "/site-packages", self.library]
+            path += [self.packages + "/lib/" + version + "/site-packages", self.packages]
         own = __file__.rpartition("/")[0]
         standard = [p for p in sys.path if p not in ("", own)]
         self.standard_path = standard
