@@ -212,7 +212,7 @@ func (d *daemon) readSeals() {
 	for _, dir := range sealsOf(d.config) {
 		tree, err := sealed.Load(dir)
 		if err != nil {
-			d.log.Error().Err(err).Str("dir", dir).Msg("sealed tree has faults")
+			d.log.Error().Err(sealed.Loggable(err)).Str("dir", dir).Msg("sealed tree has faults")
 			continue
 		}
 		for _, w := range tree.Warnings() {

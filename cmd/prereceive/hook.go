@@ -202,7 +202,7 @@ func open(ctx context.Context, conf config.Gate, repo config.Repository, dir str
 	g := &gate.Gate{
 		Rules: gate.Rules{
 			ID: repo.ID, Refs: repo.Refs, Baselines: repo.Baselines, Signers: signers, Threshold: repo.Threshold,
-			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog,
+			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog, Sealed: repo.Seal,
 			ProtectedModes: gate.Modes(repo.ProtectedModes), TopicModes: gate.Modes(repo.TopicModes),
 		},
 		Repo: r, Store: store, Pusher: environ.Pusher, Push: pushID(),

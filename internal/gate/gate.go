@@ -46,6 +46,9 @@ type Rules struct {
 	// the files of which one says that an oracle was loosened.
 	Harness   string
 	Changelog policy.Patterns
+	// Sealed: a sealed tree is bound to the repository; a daemon that has none for it
+	// may not judge by the repository's own invariants alone.
+	Sealed bool
 	// ProtectedModes are those of protected refs, TopicModes of all others.
 	ProtectedModes, TopicModes Modes
 }

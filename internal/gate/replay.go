@@ -116,7 +116,7 @@ func settled(m *move, v Verdict) Verdict {
 
 func (j *judgement) request(ctx context.Context, m *move) (replay.Request, error) {
 	r := replay.Request{
-		Push: j.Push, Repo: j.ID, Ref: m.name, Class: replay.Topic, SealRef: j.sealRef(m), Old: m.actual,
+		Push: j.Push, Repo: j.ID, Ref: m.name, Class: replay.Topic, SealRef: j.sealRef(m), Sealed: j.Sealed, Old: m.actual,
 		New: m.commit, Protected: j.Protected.Sorted(), Pusher: j.Pusher,
 		Background: !m.protected() && !m.modes.Replay.Enforces() && m.modes.Replay != policy.Warn,
 	}

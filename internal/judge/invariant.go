@@ -246,6 +246,9 @@ func (t *trial) judge(ctx context.Context) error {
 	case !time.Now().Before(t.until):
 		t.late("the lane's budget was used up before it began")
 		return nil
+	case t.v.Hidden && t.v.Arguments():
+		t.say("its arguments would stand in the process list: a sealed row asks by stdin")
+		return nil
 	case t.v.Exec && !executable(filepath.Join(l.config.Tree, l.config.Root), t.v.Path):
 		t.out.Loaded = false
 		t.say("%s is no executable file", oneLine(t.v.Path, maxDescribed))

@@ -319,6 +319,32 @@ func TestAnEntryThatIsNotThereDoesNotRunAndSaysWhy(t *testing.T) {
 	}
 }
 
+func TestAHiddenProgramIsAskedByStdinAlone(t *testing.T) {
+	const echo = "#!/bin/sh\ncat\necho \"$*\"\n"
+	rows := map[string]string{
+		"by_stdin": `[{"args": [], "stdin": "31415", "expected": {"stdout": "31415\n"}}]`,
+		"by_args":  `[{"args": ["31415"], "expected": {"stdout": "31415\n"}}]`,
+	}
+	var claims []claim
+	for _, id := range sortedNames(rows) {
+		one := claim{id: id, fields: "entry = \"exec:bin/echo\"\nkind = \"exact_table\"", rows: rows[id]}
+		open := one
+		open.id = "open_" + id
+		one.hidden = true
+		claims = append(claims, one, open)
+	}
+	c := execConfig(t, claims)
+	files{"bin/echo": echo}.write(t, c.Tree)
+	if err := os.Chmod(filepath.Join(c.Tree, "bin/echo"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for id, o := range judgeClaims(t, c, First()) {
+		if want := id != "by_args"; o.OK != want || o.Ran != want || strings.Contains(o.Note+o.Detail+o.Shown, "31415") {
+			t.Errorf("%s: %s", id, o.summary())
+		}
+	}
+}
+
 func TestNothingAboutAHiddenInvariantIsShown(t *testing.T) {
 	tree := files{
 		"value.py":  "def secret_name(n): return 731\n",

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 )
 
@@ -113,6 +114,12 @@ type Row struct {
 	Stdin  []byte
 	Exit   int    // exact_table: expected exit status
 	Stdout []byte // exact_table: expected output; nil: not compared
+}
+
+// Arguments says that rows of an executable are asked by arguments, which stand in
+// the host's process list while it runs.
+func (i Invariant) Arguments() bool {
+	return i.Exec && slices.ContainsFunc(i.Rows, func(r Row) bool { return len(r.Argv) > 0 })
 }
 
 // Set is all that a tree's oracle files say.

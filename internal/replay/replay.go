@@ -31,6 +31,9 @@ type Request struct {
 	// SealRef is the protected ref whose sealed tree judges: Ref itself where it
 	// is protected, else the first protected ref.
 	SealRef string `json:"seal_ref"`
+	// Sealed: the gate has a sealed tree bound to the repository, and nothing is
+	// judged without it.
+	Sealed bool `json:"sealed,omitempty"`
 	// Old is the value the ref has now, Base what the commit is judged from: the
 	// good tip of a protected ref, elsewhere the merge base with SealRef's.
 	Old  string `json:"old"`

@@ -660,3 +660,18 @@ func TestWhatBothPassesSayIsSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// A gate that has a sealed tree bound is not answered by the repository's own
+// invariants alone, which a daemon with a line missing in its configuration would do.
+func TestABoundSealThatIsNotHereIsNotJudged(t *testing.T) {
+	b := unsealed(t, nil)
+	tip := b.source.commit(oracleFiles([]string{"short"}, bound("short", 20)))
+	for bound, want := range map[bool]replay.Verdict{true: {Cause: replay.SealInvalid}, false: {Outcome: replay.Eligible}} {
+		r := b.source.request(b.base, tip)
+		r.Sealed = bound
+		v, err := b.Judge(context.Background(), r, b.source.fetch(tip))
+		if v.Outcome != want.Outcome || v.Cause != want.Cause || bound != (err != nil) {
+			t.Errorf("bound %v: %+v, %v", bound, v, err)
+		}
+	}
+}

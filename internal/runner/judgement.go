@@ -104,13 +104,18 @@ func (c *judgement) openSeal() error {
 	if c.repo.SealFor != nil {
 		dir = c.repo.SealFor(c.req.SealRef)
 	}
-	if dir == "" || !r.Sandbox.Sealed() {
+	if !r.Sandbox.Sealed() {
+		return nil
+	}
+	if dir == "" {
+		if c.req.Sealed {
+			return endWithout(replay.SealInvalid, fmt.Errorf("%s has no sealed tree here for %q, and its gate says that one is bound", c.repo.Name, c.req.SealRef))
+		}
 		return nil
 	}
 	seal, err := sealed.Load(dir)
 	if err != nil {
-		// Faults name files and fields of the tree, for this host's log only.
-		return endWithout(replay.SealInvalid, fmt.Errorf("load sealed tree of %s: %w", c.repo.Name, err))
+		return endWithout(replay.SealInvalid, fmt.Errorf("load sealed tree of %s: %w", c.repo.Name, sealed.Loggable(err)))
 	}
 	c.seal = seal
 	return nil

@@ -30,6 +30,11 @@ func (r *reader) invariants() []oracle.Invariant {
 		}
 		r.c.add(Fault{File: f.File, Line: f.Line, Field: field, What: what})
 	}
+	for _, v := range set.Invariants {
+		if v.Arguments() {
+			r.c.add(Fault{File: v.File, Line: v.Line, Field: fmt.Sprintf("invariant %q", v.ID), What: "its rows have \"args\", which would stand in the process list; give what is asked to \"stdin\""})
+		}
+	}
 	return set.Invariants
 }
 

@@ -131,3 +131,32 @@ func TestLockWritesNoManifestWhereThereAreNoOracleFiles(t *testing.T) {
 		t.Error("written")
 	}
 }
+
+func TestSealedRowsOfAProgramAskByStdin(t *testing.T) {
+	program := func(rows string) map[string]string {
+		text := strings.Replace(oracleFile(digestBytes([]byte(rows))), "shop.parcels:postage", "exec:bin/postage", 1)
+		return with(with(invariantsAlone(), "oracles/parcels.json", rows), "oracles/parcels.toml", text)
+	}
+	if _, err := Load(written(t, program(`[{"args": [], "stdin": "2500"}]`))); err != nil {
+		t.Error(err)
+	}
+	_, err := Load(written(t, program(`[{"args": [], "stdin": "2500"}, {"args": ["2500"]}]`)))
+	if err == nil || !strings.Contains(err.Error(), `invariant "postage_within_cap": its rows have "args", which would stand in the process list`) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestALogHearsWhereFaultsAreAndNotWhatStandsThere(t *testing.T) {
+	files := with(invariantsAlone(), "oracles/parcels.toml", strings.Replace(oracleFile(digestBytes([]byte(parcels))), "max = 900", "max = -31415", 1))
+	_, err := Load(written(t, files))
+	if err == nil || !strings.Contains(err.Error(), "31415") {
+		t.Fatalf("who verifies hears %v", err)
+	}
+	logged := Loggable(fmt.Errorf("load: %w", err)).Error()
+	if strings.Contains(logged, "31415") || strings.Contains(logged, "postage") || !strings.Contains(logged, "oracles/parcels.toml:") || !strings.Contains(logged, "seal verify") {
+		t.Errorf("a log hears %s", logged)
+	}
+	if other := errors.New("open sealed tree: permission denied"); Loggable(other) != other {
+		t.Error("another error is not passed on")
+	}
+}

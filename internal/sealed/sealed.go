@@ -9,6 +9,7 @@
 package sealed
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -261,6 +262,29 @@ func (f Fault) String() string {
 		b.WriteString(f.Field + ": ")
 	}
 	return b.String() + f.What
+}
+
+// Loggable is an error of this package for a log: where faults are, and not what
+// stands there. "hookd seal verify" tells its caller the rest.
+func Loggable(err error) error {
+	var faults Faults
+	if !errors.As(err, &faults) {
+		return err
+	}
+	const most = 20
+	places := make([]string, 0, most)
+	for _, f := range faults[:min(len(faults), most)] {
+		place := cmp.Or(f.File, "the tree itself")
+		if f.Line > 0 {
+			place += fmt.Sprintf(":%d", f.Line)
+		}
+		places = append(places, place)
+	}
+	places = slices.Compact(places)
+	if len(faults) > most {
+		places = append(places, "more")
+	}
+	return fmt.Errorf("%d faults, at %s; \"hookd seal verify\" says what they are", len(faults), strings.Join(places, ", "))
 }
 
 // Error names every fault, one a line where there are several.
