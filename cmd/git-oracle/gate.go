@@ -17,24 +17,9 @@ import (
 	"github.com/sealgate/sealgate/policy"
 )
 
-const gateSchema = "sealgate-gate-v1"
-
-// published is what the server tells clones about its gate, the blob at
-// refs/oracle/gate. It is for convenience: the server never reads it back.
-type published struct {
-	Schema         string   `json:"schema"`
-	Repo           string   `json:"repo"`
-	ProtectedPaths []string `json:"protected_paths"`
-	ForbiddenPaths []string `json:"forbidden_paths"`
-	Refs           []string `json:"refs"`
-	Harness        string   `json:"harness"`
-	Contact        string   `json:"contact"`
-	Changelog      []string `json:"changelog"`
-}
-
 // postedGate is the published gate, read.
 type postedGate struct {
-	published
+	gate.Published
 	protected policy.Patterns
 	forbidden policy.Patterns // empty: none
 	refs      policy.Refs
@@ -82,17 +67,17 @@ func parseGate(data []byte) (*postedGate, error) {
 	if err := onceEach(data); err != nil {
 		return nil, err
 	}
-	g := &postedGate{published: published{Harness: gate.DefaultHarness}}
+	g := &postedGate{Published: gate.Published{Harness: gate.DefaultHarness}}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&g.published); err != nil {
+	if err := decoder.Decode(&g.Published); err != nil {
 		return nil, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows the JSON object")
 	}
-	if g.Schema != gateSchema {
-		return nil, fmt.Errorf("schema is %q, and this git oracle reads %q", g.Schema, gateSchema)
+	if g.Schema != gate.PublishedSchema {
+		return nil, fmt.Errorf("schema is %q, and this git oracle reads %q", g.Schema, gate.PublishedSchema)
 	}
 	if !approval.ValidRepo(g.Repo) {
 		return nil, fmt.Errorf("repo %q is no lower-case UUID", g.Repo)

@@ -5,21 +5,9 @@ import (
 	"fmt"
 
 	"github.com/sealgate/sealgate/internal/config"
+	"github.com/sealgate/sealgate/internal/gate"
 	"github.com/sealgate/sealgate/policy"
 )
-
-// published is refs/oracle/gate, sealgate-gate-v1: what a clone may know of the
-// gate, so that git oracle needs no configuration. Nothing reads it back here.
-type published struct {
-	Schema         string   `json:"schema"`
-	Repo           string   `json:"repo"`
-	ProtectedPaths []string `json:"protected_paths"`
-	ForbiddenPaths []string `json:"forbidden_paths"`
-	Refs           []string `json:"refs"`
-	Harness        string   `json:"harness"`
-	Changelog      []string `json:"changelog"`
-	Contact        string   `json:"contact"`
-}
 
 // publish prints the content of refs/oracle/gate for a repository.
 func (c *call) publish() int {
@@ -38,8 +26,8 @@ func (c *call) publish() int {
 	out := json.NewEncoder(c.stdout)
 	out.SetIndent("", "  ")
 	out.SetEscapeHTML(false)
-	err = out.Encode(published{
-		Schema: "sealgate-gate-v1", Repo: repo.ID, ProtectedPaths: listed(repo.Protected), ForbiddenPaths: listed(repo.Forbidden),
+	err = out.Encode(gate.Published{
+		Schema: gate.PublishedSchema, Repo: repo.ID, ProtectedPaths: listed(repo.Protected), ForbiddenPaths: listed(repo.Forbidden),
 		Refs: repo.Refs.Entries(), Harness: repo.Harness, Changelog: listed(repo.Changelog), Contact: repo.Contact,
 	})
 	if err != nil {

@@ -156,7 +156,7 @@ func TestALogHearsWhereFaultsAreAndNotWhatStandsThere(t *testing.T) {
 	if strings.Contains(logged, "31415") || strings.Contains(logged, "postage") || !strings.Contains(logged, "oracles/parcels.toml:") || !strings.Contains(logged, "seal verify") {
 		t.Errorf("a log hears %s", logged)
 	}
-	if other := errors.New("open sealed tree: permission denied"); Loggable(other) != other {
-		t.Error("another error is not passed on")
+	if other := Loggable(errors.New("open sealed tree: permission denied")).Error(); other != "open sealed tree: permission denied" {
+		t.Errorf("another error becomes %s", other)
 	}
 }
