@@ -163,7 +163,7 @@ func TestStatementRefusals(t *testing.T) {
 		"nonce stray bits":   swap("AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAB"),
 		"nonce alphabet":     swap("AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAA+AAAAAAAAAAA"),
 	}
-	for _, key := range statementKeys {
+	for _, key := range changeForm.keys {
 		cases[key+" missing"] = swap(line(key), "")
 		cases[key+" doubled"] = swap(line(key), line(key)+line(key))
 		cases[key+" upper case"] = swap(key+": ", strings.ToUpper(key)+": ")

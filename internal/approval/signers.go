@@ -110,17 +110,27 @@ func (s Signers) People() []string {
 // Verify says who signed the token, if it counts at the time now, which is the
 // server's clock. The error wraps one of the Err values above.
 func (s Signers) Verify(tok Token, now time.Time) (Signed, error) {
-	signed, err := s.VerifyBytes(NamespaceChange, tok.Statement.Bytes(), tok.Signature, now)
+	signed, err := s.verifyStatement(NamespaceChange, tok.Statement.Bytes(), tok.Signature, tok.Statement.Issued, tok.Statement.Expires, now)
 	if err != nil {
-		return Signed{}, err
-	}
-	switch {
-	case tok.Statement.Issued.After(now.Add(Skew)):
-		return Signed{}, fmt.Errorf("check approval %s: %w: %s", tok.Hash, ErrNotYetValid, tok.Statement.Issued.Format(timeForm))
-	case !now.Before(tok.Statement.Expires):
-		return Signed{}, fmt.Errorf("check approval %s: %w: %s", tok.Hash, ErrExpired, tok.Statement.Expires.Format(timeForm))
+		return Signed{}, fmt.Errorf("check approval %s: %w", tok.Hash, err)
 	}
 	return signed, nil
+}
+
+// verifyStatement checks a signed statement of any kind. Where expires is zero it
+// does not expire.
+func (s Signers) verifyStatement(namespace string, statement, sig []byte, issued, expires, now time.Time) (Signed, error) {
+	signed, err := s.VerifyBytes(namespace, statement, sig, now)
+	switch {
+	case err != nil:
+		return Signed{}, err
+	case issued.After(now.Add(Skew)):
+		return Signed{}, fmt.Errorf("%w: %s", ErrNotYetValid, formatTime(issued))
+	case !expires.IsZero() && !now.Before(expires):
+		return Signed{}, fmt.Errorf("%w: %s", ErrExpired, formatTime(expires))
+	default:
+		return signed, nil
+	}
 }
 
 // VerifyBytes says who signed message in a namespace with the raw SSHSIG sig, if

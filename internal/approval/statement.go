@@ -1,13 +1,12 @@
 // Package approval reads and checks what a maintainer signed: the statement that
-// a protected ref may go from one state to another, the token that carries it,
-// the OpenSSH signature, and the files that say who may sign.
+// a protected ref may go from one state to another, that such a statement is
+// withdrawn, or that a refused decision is overridden; the token that carries a
+// statement, the OpenSSH signature, and the files that say who may sign.
 package approval
 
 import (
 	"bytes"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -24,16 +23,17 @@ import (
 const (
 	// MaxStatement is the largest statement, in bytes.
 	MaxStatement = 2000
-	// MaxLife is the longest time from issue to expiry, DefaultLife the usual one.
+	// MaxLife is an approval's longest time from issue to expiry, DefaultLife the
+	// usual one.
 	MaxLife     = 30 * 24 * time.Hour
 	DefaultLife = 14 * 24 * time.Hour
 
-	header     = "oracle-change approval v1"
-	timeForm   = "2006-01-02T15:04:05Z"
-	minReason  = 8
-	maxReason  = 400
-	nonceBytes = 16
+	minReason = 8
+	maxReason = 400
 )
+
+var changeForm = form{"statement", "oracle-change approval v1",
+	[]string{"repo", "ref", "paths", "before", "after", "reason", "issued", "expires", "nonce"}}
 
 // Statement is an approval statement v1: the ref Ref of the repository Repo may
 // go from state Before to state After. Digests have the form "sha256:<hex>".
@@ -52,9 +52,9 @@ type Statement struct {
 // NewStatement makes a statement with a fresh nonce. A life of zero is
 // DefaultLife.
 func NewStatement(repo, ref, paths, before, after, reason string, issued time.Time, life time.Duration) (Statement, error) {
-	nonce := make([]byte, nonceBytes)
-	if _, err := rand.Read(nonce); err != nil {
-		return Statement{}, fmt.Errorf("make nonce: %w", err)
+	nonce, err := newNonce()
+	if err != nil {
+		return Statement{}, err
 	}
 	if life == 0 {
 		life = DefaultLife
@@ -63,89 +63,49 @@ func NewStatement(repo, ref, paths, before, after, reason string, issued time.Ti
 	s := Statement{
 		Repo: repo, Ref: ref, Paths: paths, Before: before, After: after, Reason: reason,
 		Issued: issued, Expires: issued.Add(life).Truncate(time.Second),
-		Nonce: base64.RawURLEncoding.EncodeToString(nonce),
+		Nonce: nonce,
 	}
 	return ParseStatement(s.Bytes())
 }
 
 // Bytes is the one serialisation: what is signed and hashed.
 func (s Statement) Bytes() []byte {
-	var b bytes.Buffer
-	b.WriteString(header + "\n")
-	for _, line := range [...]struct{ key, value string }{
-		{"repo", s.Repo}, {"ref", s.Ref}, {"paths", s.Paths}, {"before", s.Before}, {"after", s.After},
-		{"reason", s.Reason}, {"issued", s.Issued.UTC().Format(timeForm)},
-		{"expires", s.Expires.UTC().Format(timeForm)}, {"nonce", s.Nonce},
-	} {
-		b.WriteString(line.key + ": " + line.value + "\n")
-	}
-	return b.Bytes()
+	return changeForm.write(s.Repo, s.Ref, s.Paths, s.Before, s.After, s.Reason,
+		formatTime(s.Issued), formatTime(s.Expires), s.Nonce)
 }
 
 // Hash is the SHA-256 of Bytes in hexadecimal; it names the approval.
-func (s Statement) Hash() string {
-	sum := sha256.Sum256(s.Bytes())
+func (s Statement) Hash() string { return hashOf(s.Bytes()) }
+
+func hashOf(statement []byte) string {
+	sum := sha256.Sum256(statement)
 	return hex.EncodeToString(sum[:])
 }
 
 // ParseStatement reads a statement and accepts one spelling only: Bytes of the
 // result are raw.
 func ParseStatement(raw []byte) (Statement, error) {
-	if len(raw) > MaxStatement {
-		return Statement{}, fmt.Errorf("read statement: %d bytes, more than %d", len(raw), MaxStatement)
-	}
-	if !utf8.Valid(raw) {
-		return Statement{}, errors.New("read statement: not UTF-8")
-	}
-	values, err := statementLines(string(raw))
+	values, err := changeForm.read(raw)
 	if err != nil {
-		return Statement{}, err
+		return Statement{}, changeForm.fault(err)
 	}
 	s := Statement{
 		Repo: values[0], Ref: values[1], Paths: values[2], Before: values[3], After: values[4],
 		Reason: values[5], Nonce: values[8],
 	}
 	if s.Issued, err = parseTime("issued", values[6]); err != nil {
-		return Statement{}, err
+		return Statement{}, changeForm.fault(err)
 	}
 	if s.Expires, err = parseTime("expires", values[7]); err != nil {
-		return Statement{}, err
+		return Statement{}, changeForm.fault(err)
 	}
 	if err := s.check(); err != nil {
-		return Statement{}, fmt.Errorf("read statement: %w", err)
+		return Statement{}, changeForm.fault(err)
 	}
 	if !bytes.Equal(s.Bytes(), raw) {
-		return Statement{}, errors.New("read statement: not in its one spelling")
+		return Statement{}, changeForm.otherSpelling()
 	}
 	return s, nil
-}
-
-var statementKeys = [...]string{"repo", "ref", "paths", "before", "after", "reason", "issued", "expires", "nonce"}
-
-func statementLines(raw string) (values [len(statementKeys)]string, err error) {
-	lines := strings.Split(raw, "\n")
-	if lines[0] != header {
-		return values, fmt.Errorf("read statement: line 1: want %q", header)
-	}
-	if len(lines) != len(statementKeys)+2 || lines[len(lines)-1] != "" {
-		return values, fmt.Errorf("read statement: want %d lines, each ended by a line feed", len(statementKeys)+1)
-	}
-	for i, key := range statementKeys {
-		value, ok := strings.CutPrefix(lines[i+1], key+": ")
-		if !ok {
-			return values, fmt.Errorf("read statement: line %d: want %q", i+2, key+": ")
-		}
-		values[i] = value
-	}
-	return values, nil
-}
-
-func parseTime(key, value string) (time.Time, error) {
-	t, err := time.Parse(timeForm, value)
-	if err != nil || t.Format(timeForm) != value {
-		return time.Time{}, fmt.Errorf("read statement: %s %q: want YYYY-MM-DDThh:mm:ssZ", key, value)
-	}
-	return t, nil
 }
 
 func (s Statement) check() error {
@@ -162,13 +122,12 @@ func (s Statement) check() error {
 		return fmt.Errorf("after %q: want sha256:<64 hexadecimal digits>", s.After)
 	case s.Before == s.After:
 		return errors.New("before and after are the same state")
-	case !s.Expires.After(s.Issued):
-		return errors.New("it expires before it is issued")
-	case s.Expires.Sub(s.Issued) > MaxLife:
-		return errors.New("it is valid for more than 30 days")
 	}
-	if nonce, err := decodeBase64URL(s.Nonce); err != nil || len(nonce) != nonceBytes {
-		return fmt.Errorf("nonce %q: want 22 characters of base64url", s.Nonce)
+	if err := checkLife(s.Issued, s.Expires, MaxLife); err != nil {
+		return err
+	}
+	if err := checkNonce(s.Nonce); err != nil {
+		return err
 	}
 	return CheckReason(s.Reason)
 }

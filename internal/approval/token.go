@@ -37,40 +37,57 @@ func FormatToken(statement, sshsig []byte) string {
 // ParseToken reads exactly one token, nothing around it. It checks forms, no
 // signature: Signers.Verify does that.
 func ParseToken(raw string) (Token, error) {
-	if len(raw) > maxToken {
-		return Token{}, fmt.Errorf("read token: %d bytes, more than %d", len(raw), maxToken)
-	}
-	parts := strings.Split(raw, ".")
-	if len(parts) != 4 || parts[0] != tokenVersion || parts[3] != "" {
-		return Token{}, errors.New("read token: want v1.<statement>.<signature>. and nothing else")
-	}
-	statement, err := decodeBase64URL(parts[1])
+	statement, sig, err := splitToken(raw)
 	if err != nil {
-		return Token{}, fmt.Errorf("read token: statement: %w", err)
-	}
-	sig, err := decodeBase64URL(parts[2])
-	if err != nil {
-		return Token{}, fmt.Errorf("read token: signature: %w", err)
+		return Token{}, fmt.Errorf("read token: %w", err)
 	}
 	t := Token{Raw: raw, Signature: sig}
 	if t.Statement, err = ParseStatement(statement); err != nil {
-		return Token{}, fmt.Errorf("read token: %w", err)
-	}
-	if _, err := ParseSignature(sig); err != nil {
 		return Token{}, fmt.Errorf("read token: %w", err)
 	}
 	t.Hash = t.Statement.Hash()
 	return t, nil
 }
 
+// splitToken takes a token of any kind apart, and looks whether its second part
+// is a signature of the form that ParseSignature wants.
+func splitToken(raw string) (statement, sig []byte, err error) {
+	if len(raw) > maxToken {
+		return nil, nil, fmt.Errorf("%d bytes, more than %d", len(raw), maxToken)
+	}
+	parts := strings.Split(raw, ".")
+	if len(parts) != 4 || parts[0] != tokenVersion || parts[3] != "" {
+		return nil, nil, errors.New("want v1.<statement>.<signature>. and nothing else")
+	}
+	if statement, err = decodeBase64URL(parts[1]); err != nil {
+		return nil, nil, fmt.Errorf("statement: %w", err)
+	}
+	if sig, err = decodeBase64URL(parts[2]); err != nil {
+		return nil, nil, fmt.Errorf("signature: %w", err)
+	}
+	if _, err := ParseSignature(sig); err != nil {
+		return nil, nil, err
+	}
+	return statement, sig, nil
+}
+
 // ParseTokenBlob reads the content of a blob below refs/oracle/approvals/: a
 // token and one line feed.
 func ParseTokenBlob(content []byte) (Token, error) {
+	line, err := oneLine(content)
+	if err != nil {
+		return Token{}, fmt.Errorf("read approval blob: %w", err)
+	}
+	return ParseToken(line)
+}
+
+// oneLine is the line that a blob with a token of any kind has.
+func oneLine(content []byte) (string, error) {
 	line, ok := bytes.CutSuffix(content, []byte("\n"))
 	if !ok {
-		return Token{}, errors.New("read approval blob: want one line ended by a line feed")
+		return "", errors.New("want one line ended by a line feed")
 	}
-	return ParseToken(string(line))
+	return string(line), nil
 }
 
 // decodeBase64URL accepts one spelling: no padding, no line breaks, no stray bits.
