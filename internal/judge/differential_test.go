@@ -83,7 +83,7 @@ func reference(t *testing.T, tree string) []bool {
 }
 
 func TestCornersMeanWhatTheReferenceAdapterSaysOrWhatIsWrittenDown(t *testing.T) {
-	if testing.Short() { // the run with the race detector
+	if testing.Short() { // the runs with the race detector and as another user
 		t.Skip("asks hundreds of processes one question each, in turn")
 	}
 	c := claimsConfig(t, nil, nil)
