@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,29 +17,39 @@ import (
 	"github.com/sealgate/sealgate/internal/rig"
 )
 
-// bin holds the built programs.
-var bin string
+// bin holds the built programs; prepared is where what scripts copy is made.
+var bin, prepared string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "sealgate-e2e-bin-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil {
+		bin, err = built(dir)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	prepared = filepath.Join(dir, "prepared")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// built builds them into dir, or takes those of the directory that
+// SEALGATE_E2E_PROGRAMS names: who writes scripts builds once.
+func built(dir string) (string, error) {
+	if ready := os.Getenv("SEALGATE_E2E_PROGRAMS"); ready != "" {
+		return ready, nil
 	}
 	build := exec.Command("go", "build", "-o", dir+"/", "github.com/sealgate/sealgate/cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as installed: hookd drops capabilities on all its threads
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
-		os.Exit(1)
+		return "", fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
-	bin = dir
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	return dir, nil
 }
 
 func TestPushes(t *testing.T) {
@@ -46,8 +57,13 @@ func TestPushes(t *testing.T) {
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("no scripts found: %v", err)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	testscript.Run(t, params("testdata/script"))
+}
+
+// params are those of every directory of scripts.
+func params(dir string) testscript.Params {
+	p := testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -57,6 +73,18 @@ func TestPushes(t *testing.T) {
 			"sealed": cmdSealed,
 			"sshd":   cmdSSHD,
 			"rev":    cmdRev,
+
+			"put":       cmdPut,
+			"save":      cmdSave,
+			"approve":   cmdApprove,
+			"signed":    cmdSigned,
+			"rawobj":    cmdRawObject,
+			"rawtree":   cmdRawTree,
+			"rawcommit": cmdRawCommit,
+			"receive":   cmdReceive,
+			"hook":      cmdHook,
+			"push2":     cmdPushTwo,
+			"behind":    cmdBehind,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -64,7 +92,9 @@ func TestPushes(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
-	})
+	}
+	maps.Copy(p.Cmds, tokenCmds)
+	return p
 }
 
 // host is what one script has set up.
@@ -115,49 +145,76 @@ func setup(env *testscript.Env) error {
 
 func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
 
-// gate SEED [-seal DIR | -hookd] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE]
-// [-more YAML] [-repo YAML]: makes the bare repository $SRV from the directory SEED,
-// puts a gate on its main branch, and with -seal a hookd that holds DIR as its
-// sealed tree, with -hookd one that has none. With -empty SEED is only a repository
-// to push from; -paths is the mode of the static checks, for all refs; -more is for
-// hookd.yaml, -repo for the repository's part of it.
+// gate [SEED] [-seal DIR | -hookd] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE]
+// [-more YAML] [-repo YAML] [-threshold N] [-forbid] [-rules YAML]: makes the bare
+// repository $SRV from the directory SEED, or a copy of the prepared shop, puts a
+// gate on its main branch, and with -seal a hookd that holds DIR as its sealed tree,
+// with -hookd one that has none. With -empty the seed is only a repository to push
+// from; -paths is the mode of the static checks, for all refs; -more is for
+// hookd.yaml, -repo for the repository's part of it, -rules for that of gate.yaml;
+// -forbid forbids sealed/ without any hookd.
 func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("usage: gate SEED [-seal DIR | -hookd] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE] [-more YAML] [-repo YAML]")
+	if neg {
+		ts.Fatalf("gate cannot be negated")
 	}
-	h := of(ts)
-	seed, opts := ts.MkAbs(args[0]), options(ts, args[1:])
+	seed := ""
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		seed, args = ts.MkAbs(args[0]), args[1:]
+	}
+	h, opts := of(ts), options(ts, args)
 	server := ts.Getenv("SRV")
-	git(ts, "", "init", "-q", "--bare", "-b", "main", server)
-	git(ts, seed, "init", "-q", "-b", "main", ".")
-	git(ts, seed, "add", "-A")
-	git(ts, seed, "commit", "-q", "-m", "Start")
-	tip := "none"
-	if opts["-empty"] == "" {
-		git(ts, seed, "push", "-q", server, "main:main")
-		tip = git(ts, server, "rev-parse", "main")
-	}
+	tip := layOut(ts, seed, server, opts["-empty"] != "")
 	id := rig.UUID()
 	if opts["-seal"] != "" || opts["-hookd"] != "" {
 		startable(ts, h, id, opts)
 	}
-	g := &rig.Gate{Server: server, ID: id, Protected: []string{"ref: refs/heads/main\nbaseline: " + tip, "pattern: refs/heads/release/**"}, Hookd: h.hookd, Wait: opts["-wait"], TCP: opts["-tcp"] != ""}
+	g := &rig.Gate{
+		Server: server, ID: id, Protected: []string{"ref: refs/heads/main\nbaseline: " + tip, "pattern: refs/heads/release/**"},
+		Hookd: h.hookd, Wait: opts["-wait"], TCP: opts["-tcp"] != "", Forbid: opts["-forbid"] != "", More: opts["-rules"],
+	}
 	if opts["-strict"] != "" {
 		g.Modes = "      topic: {paths: enforce, replay: enforce}\n"
 	}
 	if mode := opts["-paths"]; mode != "" {
 		g.Modes = fmt.Sprintf("      protected: {paths: %[1]s}\n      topic: {paths: %[1]s}\n", mode)
 	}
+	if n := opts["-threshold"]; n != "" {
+		_, err := fmt.Sscan(n, &g.Threshold)
+		ts.Check(err)
+	}
 	ts.Check(h.rig.Install(g, "gate"))
 	h.gate = g
 	writeGateBlob(ts, h, server)
 	ts.Setenv("GATE_CONFIG", g.Config)
+	ts.Setenv("GATE_DIR", filepath.Dir(g.Config))
 	ts.Setenv("REPO_ID", id)
 	ts.Setenv("MAINTAINER_KEY", filepath.Join(h.rig.Dir, "maintainer"))
 	if h.hookd != nil {
 		ts.Check(h.hookd.Start())
 	}
-	git(ts, "", "clone", "-q", server, ts.MkAbs("dev"))
+	if seed != "" {
+		git(ts, "", "clone", "-q", server, ts.MkAbs("dev"))
+	}
+}
+
+// layOut makes the bare repository, and without a seed the clone dev as well. It
+// answers the tip of main on the server, or none.
+func layOut(ts *testscript.TestScript, seed, server string, empty bool) string {
+	if seed == "" {
+		ts.Check(copyShop(of(ts).rig, server, ts.MkAbs("dev"), empty))
+	} else {
+		git(ts, "", "init", "-q", "--bare", "-b", "main", server)
+		git(ts, seed, "init", "-q", "-b", "main", ".")
+		git(ts, seed, "add", "-A")
+		git(ts, seed, "commit", "-q", "-m", "Start")
+		if !empty {
+			git(ts, seed, "push", "-q", server, "main:main")
+		}
+	}
+	if empty {
+		return "none"
+	}
+	return git(ts, server, "rev-parse", "main")
 }
 
 // startable lays out a hookd, and locks its sealed tree where it has one.
@@ -293,9 +350,9 @@ func options(ts *testscript.TestScript, args []string) map[string]string {
 	opts := map[string]string{}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
-		case "-strict", "-tcp", "-empty", "-hookd":
+		case "-strict", "-tcp", "-empty", "-hookd", "-forbid":
 			opts[args[i]] = "yes"
-		case "-seal", "-wait", "-more", "-paths", "-repo":
+		case "-seal", "-wait", "-more", "-paths", "-repo", "-threshold", "-rules":
 			if i+1 == len(args) {
 				ts.Fatalf("%s needs a value", args[i])
 			}

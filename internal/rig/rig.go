@@ -99,6 +99,9 @@ type Gate struct {
 	Wait      string   // of hookd; empty is the default
 	TCP       bool     // hookd is asked over TCP, not over its socket
 	Modes     string   // YAML of mode:, or empty
+	Threshold int      // persons a step needs; 0 is 1
+	Forbid    bool     // sealed/ is forbidden, as where a seal is bound; nothing is replayed
+	More      string   // further lines of YAML for the repository
 	Config    string   // gate.yaml; Install fills it
 	State     string   // the records; Install fills it
 }
@@ -120,7 +123,7 @@ func (r *Rig) Install(g *Gate, name string) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(g.Config, []byte(g.yaml(dir)), 0o644); err != nil {
+	if err := os.WriteFile(g.Config, []byte(g.yaml(dir, key)), 0o644); err != nil {
 		return err
 	}
 	for hook, verb := range map[string]string{"pre-receive": "", "post-receive": "settle "} {
@@ -132,9 +135,12 @@ func (r *Rig) Install(g *Gate, name string) error {
 	return nil
 }
 
-func (g *Gate) yaml(dir string) string {
+func (g *Gate) yaml(dir, anyKey string) string {
 	var y strings.Builder
 	fmt.Fprintf(&y, "version: 1\nstate: %s\n", g.State)
+	if g.Hookd == nil && g.Forbid {
+		fmt.Fprintf(&y, "hookd:\n  address: unix:%[1]s/nobody\n  host_key: %[2]s\n  client_key: %[1]s/none\n", dir, anyKey)
+	}
 	if d := g.Hookd; d != nil {
 		address := "unix:" + d.Socket
 		if g.TCP {
@@ -149,8 +155,11 @@ func (g *Gate) yaml(dir string) string {
 	for _, p := range g.Protected {
 		fmt.Fprintf(&y, "      - %s\n", strings.ReplaceAll(p, "\n", "\n        "))
 	}
-	fmt.Fprintf(&y, "    maintainers: %[1]s/maintainers\n    revoked_keys: %[1]s/revoked_keys\n    agents: %[1]s/agents\n    threshold: 1\n    seal: %[2]t\n    replay: %[3]t\n",
-		dir, g.Hookd != nil && g.Hookd.Sealed != "", g.Hookd != nil)
+	fmt.Fprintf(&y, "    maintainers: %[1]s/maintainers\n    revoked_keys: %[1]s/revoked_keys\n    agents: %[1]s/agents\n    threshold: %[4]d\n    seal: %[2]t\n    replay: %[3]t\n",
+		dir, g.Forbid || g.Hookd != nil && g.Hookd.Sealed != "", g.Hookd != nil, max(g.Threshold, 1))
+	for line := range strings.Lines(g.More) {
+		y.WriteString("    " + strings.TrimSuffix(line, "\n") + "\n")
+	}
 	if g.Modes != "" {
 		fmt.Fprintf(&y, "    mode:\n%s", g.Modes)
 	}
