@@ -267,6 +267,8 @@ type nowhere struct{}
 
 func (nowhere) Put(p packet.Packet, _ map[string][]byte) (packet.Packet, error) { return p, nil }
 
+func (nowhere) Get(string) (packet.Packet, error) { return packet.Packet{}, packetstore.ErrNotFound }
+
 // mirrorCommand is "hookd mirror".
 func mirrorCommand(a *app) *cobra.Command {
 	var file string

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Limits of a packet.
@@ -243,13 +244,39 @@ func check(r Record) error {
 			return fmt.Errorf("fixture %q matches but is missing", f.ID)
 		}
 	}
-	if !slices.Contains([]Outcome{Undecided, Blocked, Inspect, Eligible}, r.Outcome) {
+	if !slices.Contains([]Outcome{Undecided, Blocked, Inspect, Eligible, Released}, r.Outcome) {
 		return fmt.Errorf("outcome %q is none of a decision", r.Outcome)
 	}
 	if r.Outcome == Undecided && r.Cause == "" {
 		return errors.New("no decision and no cause")
 	}
+	if err := checkRelease(r); err != nil {
+		return err
+	}
 	return checkRows(r)
+}
+
+// checkRelease: what is released says by whom, and there was something to release.
+func checkRelease(r Record) error {
+	override := r.Release != nil && r.Release.Kind == KindOverride
+	if override != (r.Outcome == Released) {
+		return fmt.Errorf("outcome %q, and a release by override: %t", r.Outcome, override)
+	}
+	if !override {
+		return nil
+	}
+	for what, sum := range map[string]string{"decision": r.Release.Decision, "statement": r.Release.Statement} {
+		if len(sum) != 64 || strings.Trim(sum, "0123456789abcdef") != "" {
+			return fmt.Errorf("released by an override with %s %q", what, sum)
+		}
+	}
+	if r.Release.Person == "" || r.Release.Key == "" {
+		return errors.New("released by an override of nobody")
+	}
+	if !slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Outcome == Inspect || row.Outcome == Unverified }) {
+		return errors.New("released, and no row asks for inspection")
+	}
+	return nil
 }
 
 // checkRows refuses an outcome that is better than a row. A worse one is the
@@ -258,7 +285,7 @@ func checkRows(r Record) error {
 	for _, row := range r.Rows {
 		switch row.Outcome {
 		case Blocked:
-			if r.Outcome == Inspect || r.Outcome == Eligible {
+			if r.Outcome == Inspect || r.Outcome == Eligible || r.Outcome == Released {
 				return fmt.Errorf("row %q blocks but the outcome is %q", row.ID, r.Outcome)
 			}
 		case Inspect, Unverified:
@@ -266,7 +293,7 @@ func checkRows(r Record) error {
 				return fmt.Errorf("row %q asks for inspection but the outcome is %q", row.ID, r.Outcome)
 			}
 		case Undecided:
-			if r.Outcome == Inspect || r.Outcome == Eligible {
+			if r.Outcome == Inspect || r.Outcome == Eligible || r.Outcome == Released {
 				return fmt.Errorf("row %q is undecided but the outcome is %q", row.ID, r.Outcome)
 			}
 		case Eligible:
@@ -301,9 +328,10 @@ func seedFormula(r Record) bool {
 
 // mayMerge says whether invariants and decision table leave merge_ok alone. A change that
 // a person must look at is not blocked: the seed format keeps merge_ok true for
-// red public tests beside a green sealed packet.
+// red public tests beside a green sealed packet. An override changes nothing here:
+// what it releases reads as it would without it.
 func mayMerge(r Record) bool {
-	if r.Outcome != Inspect && r.Outcome != Eligible {
+	if r.Outcome != Inspect && r.Outcome != Eligible && r.Outcome != Released {
 		return false
 	}
 	for _, row := range r.Rows {

@@ -39,6 +39,9 @@ const (
 	Unverified Outcome = "unverified"
 	// Eligible: eligible for human review.
 	Eligible Outcome = "eligible"
+	// Released: a person must look, and a maintainer's signed override says that
+	// one has; Record.Release is that override. No row has it as its outcome.
+	Released Outcome = "released"
 )
 
 // Lane names, as decision rows and lane results use them.
@@ -200,12 +203,31 @@ type Approval struct {
 
 // Release is a person's act that let a ref move in spite of a decision.
 type Release struct {
-	// Kind is "override" (a maintainer, signed) or "break-glass" (an admin).
-	Kind     string `json:"kind"`
+	// Kind is KindOverride or KindBreakGlass.
+	Kind string `json:"kind"`
+	// Decision is the id of the packet that an override sets aside.
 	Decision string `json:"decision,omitempty"`
-	Person   string `json:"person"`
-	Key      string `json:"key,omitempty"`
-	Reason   string `json:"reason"`
+	// Statement is the sha256 of what was signed.
+	Statement string `json:"statement_sha256,omitempty"`
+	Person    string `json:"person"`
+	Key       string `json:"key,omitempty"`
+	Reason    string `json:"reason"`
+}
+
+// Kinds of a Release.
+const (
+	KindOverride   = "override"    // a maintainer, signed
+	KindBreakGlass = "break-glass" // an admin
+)
+
+// Unreleased is an override that came with the push and released nothing.
+type Unreleased struct {
+	Decision  string `json:"decision"`
+	Statement string `json:"statement_sha256"`
+	Person    string `json:"person"`
+	Key       string `json:"key"`
+	// Why is the stable word for it; a pusher may see it.
+	Why string `json:"why"`
 }
 
 // Environment in which the candidate ran.
@@ -260,15 +282,18 @@ type Record struct {
 	Tree       string `json:"tree"`
 	SealDigest string `json:"seal_digest"`
 	// Authorised is the commit whose protected paths counted.
-	Authorised string      `json:"authorised,omitempty"`
-	Approvals  []Approval  `json:"approvals"`
-	Release    *Release    `json:"release,omitempty"`
-	Push       string      `json:"push,omitempty"`
-	Pusher     string      `json:"pusher,omitempty"`
-	Environ    Environment `json:"environment"`
-	Policy     string      `json:"policy_sha256,omitempty"`
-	Version    string      `json:"version"`
-	Times      Times       `json:"times"`
+	Authorised string     `json:"authorised,omitempty"`
+	Approvals  []Approval `json:"approvals"`
+	// Release is what let the ref move, where the decision alone would not have.
+	// With KindOverride the outcome is Released, and with no other.
+	Release    *Release     `json:"release,omitempty"`
+	Unreleased []Unreleased `json:"unreleased,omitempty"`
+	Push       string       `json:"push,omitempty"`
+	Pusher     string       `json:"pusher,omitempty"`
+	Environ    Environment  `json:"environment"`
+	Policy     string       `json:"policy_sha256,omitempty"`
+	Version    string       `json:"version"`
+	Times      Times        `json:"times"`
 	// SealedVisible names, for maintainers, what sealed material was visible in
 	// the push.
 	SealedVisible []string `json:"sealed_visible,omitempty"`

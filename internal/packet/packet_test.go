@@ -283,7 +283,7 @@ func marked(open bool) Record {
 		},
 		Lanes:      []Lane{{Name: s, State: s}},
 		Repository: s, RepositoryName: s, Refs: []Ref{{s, s, s, s}}, ParentSHA: s, PatchSHA: s, PatchID: s, Tree: s,
-		Authorised: s, Approvals: []Approval{{s, s, s, s}}, Release: &Release{s, s, s, s, s}, Push: s, Pusher: s,
+		Authorised: s, Approvals: []Approval{{s, s, s, s}}, Release: &Release{s, s, s, s, s, s}, Push: s, Pusher: s,
 		Environ: Environment{Runner: s, Python: s, Library: s, Host: s, Limits: map[string]string{s: s}},
 		Policy:  s, Version: s, SealedVisible: []string{s}, Notes: []string{s},
 	}
@@ -476,7 +476,7 @@ func TestDisclosuresAreReadStrictly(t *testing.T) {
 func TestTheTextMakesWeakDecisionsStandOut(t *testing.T) {
 	r := red()
 	r.Environ = Environment{Tier: 1, SingleUID: true, Unsealed: true}
-	r.Release = &Release{Kind: "override", Person: "a maintainer", Reason: "wrong fixture\x1b[2J"}
+	r.Release = &Release{Kind: KindBreakGlass, Person: "an admin", Reason: "wrong fixture\x1b[2J"}
 	r.SealedVisible = []string{"fixture order"}
 	r.Lanes = []Lane{{Name: LaneProperties, State: "failed", Kept: true, Millis: 7}}
 	r.Properties[0].Notes[0].Text = "bad \x1b]0;title\x07 \u202e"
@@ -484,7 +484,7 @@ func TestTheTextMakesWeakDecisionsStandOut(t *testing.T) {
 	if err := Text(&b, made(t, r)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"blocked", "!! OVERRIDE by a maintainer", "!! UNSEALED", "!! SINGLE UID", "!! SEALED MATERIAL VISIBLE",
+	for _, want := range []string{"blocked", "!! BREAK-GLASS by an admin", "!! UNSEALED", "!! SINGLE UID", "!! SEALED MATERIAL VISIBLE",
 		"property     p_total failed on order", "a sealed check refused this change",
 		"lane         properties: failed (7 ms, kept from an earlier replay)"} {
 		if !strings.Contains(b.String(), want) {
@@ -499,7 +499,7 @@ func TestTheTextMakesWeakDecisionsStandOut(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, r := range []Record{green(), red(), {Cause: "broken"}} {
+	for _, r := range []Record{green(), red(), {Cause: "broken"}, released()} {
 		p, err := New(r)
 		if err != nil {
 			f.Fatal(err)

@@ -52,7 +52,14 @@ type View struct {
 	Decision string
 	Rows     []ViewRow
 	Unsealed bool
+	// Override is the statement of the override that released the decision.
+	Override string
+	// Unreleased says why other overrides released nothing.
+	Unreleased []ViewUnreleased
 }
+
+// ViewUnreleased is an override by its statement, and a stable word.
+type ViewUnreleased struct{ Statement, Why string }
 
 // ViewRow is one row of a View.
 type ViewRow struct {
@@ -88,6 +95,7 @@ func Public(p Packet, d Disclosure) View {
 		Decision: p.ID(),
 		Unsealed: p.doc.Environ.Unsealed,
 	}
+	v.overrides(p.doc)
 	names, told := namesOf(p.doc), tellerOf(p.doc)
 	for _, row := range p.doc.Rows {
 		if row.hidden() {
@@ -104,6 +112,17 @@ func Public(p Packet, d Disclosure) View {
 		v.add(ViewRow{Says: Refusal})
 	}
 	return v
+}
+
+// overrides takes over what became of the overrides that came with the push. They
+// are published in the repository: whoever reads this can read them.
+func (v *View) overrides(d document) {
+	if d.Outcome == Released && d.Release != nil {
+		v.Override = d.Release.Statement
+	}
+	for _, u := range d.Unreleased {
+		v.Unreleased = append(v.Unreleased, ViewUnreleased{Statement: u.Statement, Why: u.Why})
+	}
 }
 
 func (r Row) hidden() bool { return r.Private || r.Outcome == Unverified }

@@ -52,6 +52,9 @@ func (t *text) head(p Packet) {
 	}
 	t.line("  finished     %s", d.Times.Finished.Format(time.RFC3339))
 	t.line("  merge_ok     %t (seed formula alone: %t)", d.MergeOK, d.SeedMergeOK)
+	if d.Outcome == Inspect && len(d.Refs) == 1 && d.Refs[0].Class == "protected" {
+		t.line("  to release   git oracle accept %s %s --for %s", p.ID(), clean(d.Refs[0].New), clean(d.Refs[0].Name))
+	}
 }
 
 // verdict is the decision in words.
@@ -63,6 +66,8 @@ func verdict(d document) string {
 		return "a person must look before it may pass"
 	case Eligible:
 		return "eligible for human review"
+	case Released:
+		return "OVERRIDE: a person must look, and a maintainer's override released it"
 	case Undecided:
 		return "not judged: " + clean(d.Cause)
 	default:
@@ -73,13 +78,7 @@ func verdict(d document) string {
 // alarms are the facts that weaken a decision or set it aside.
 func (t *text) alarms() {
 	d := t.doc
-	if d.Release != nil {
-		what := "OVERRIDE by a maintainer"
-		if d.Release.Kind != "override" {
-			what = "BREAK-GLASS by an admin"
-		}
-		t.line("!! %s: %s: %s", what, clean(d.Release.Person), clean(d.Release.Reason))
-	}
+	t.release(d.Release)
 	if d.Environ.Unsealed {
 		t.line("!! UNSEALED: the development switch was on; no sealed tree was read")
 	}
@@ -88,6 +87,18 @@ func (t *text) alarms() {
 	}
 	for _, s := range d.SealedVisible {
 		t.line("!! SEALED MATERIAL VISIBLE in what was pushed (the pusher was not told): %s", clean(s))
+	}
+}
+
+func (t *text) release(r *Release) {
+	switch {
+	case r == nil:
+	case r.Kind == KindOverride:
+		t.line("!! OVERRIDE by a maintainer: %s: %s", clean(r.Person), clean(r.Reason))
+		t.line("!!   of decision %s", clean(r.Decision))
+		t.line("!!   statement %s, signed with %s", clean(r.Statement), clean(r.Key))
+	default:
+		t.line("!! BREAK-GLASS by an admin: %s: %s", clean(r.Person), clean(r.Reason))
 	}
 }
 
@@ -246,6 +257,9 @@ func (t *text) tail() {
 	}
 	for _, a := range d.Approvals {
 		t.line("  approval     %s by %s (%s): %s", short(a.Statement), clean(a.Person), clean(a.Key), clean(a.Reason))
+	}
+	for _, u := range d.Unreleased {
+		t.line("  override     %s by %s (%s) of decision %s did not help: %s", short(u.Statement), clean(u.Person), clean(u.Key), short(u.Decision), clean(u.Why))
 	}
 	for _, n := range d.Notes {
 		t.line("  note         %s", clean(n))

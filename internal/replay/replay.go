@@ -57,10 +57,18 @@ type Request struct {
 	// Report is the contributor's own report about Tree (oracle-report-v1), as it
 	// was found and not yet looked into; at most MaxReport bytes. It can only block.
 	Report []byte `json:"report,omitempty"`
+	// Overrides are those that the hook found for exactly this move of Ref, in the
+	// order in which they are tried; at most MaxOverrides, and only for a protected
+	// ref. A daemon that does not know them refuses the request.
+	Overrides []Override `json:"overrides,omitempty"`
 }
 
-// MaxReport bounds Request.Report, in bytes. A longer one is no report.
-const MaxReport = 256 << 10
+const (
+	// MaxReport bounds Request.Report, in bytes. A longer one is no report.
+	MaxReport = 256 << 10
+	// MaxOverrides bounds Request.Overrides.
+	MaxOverrides = 8
+)
 
 // Approval is an approval that a push uses.
 type Approval struct {
@@ -68,6 +76,44 @@ type Approval struct {
 	Person    string `json:"person"`
 	Key       string `json:"key"` // SHA256:… fingerprint
 	Reason    string `json:"reason"`
+}
+
+// Override is a maintainer's signed leave for one move of one ref in spite of one
+// decision that only asked for a person's look. The hook has verified the
+// signature; the daemon releases nothing that no override of the request names.
+type Override struct {
+	Statement string `json:"statement_sha256"`
+	// Decision is the id of the packet that it sets aside, in full.
+	Decision string `json:"decision"`
+	Person   string `json:"person"`
+	Key      string `json:"key"` // SHA256:… fingerprint
+	Reason   string `json:"reason"`
+}
+
+// Obstacle says why an override releases nothing. It is public.
+type Obstacle string
+
+// The obstacles that the daemon finds.
+const (
+	NoSuchDecision Obstacle = "no-such-decision" // no packet with that id is stored here
+	OtherMove      Obstacle = "other-move"       // the decision is about another repository, ref, old or new
+	Unreleasable   Obstacle = "unreleasable"     // the decision blocked, passed, or was none
+	FurtherRows    Obstacle = "further-rows"     // more speaks against the change now than did then
+)
+
+// The obstacles that the hook finds; it hands such an override to nobody.
+const (
+	OtherOld     Obstacle = "other-old"     // the ref stands elsewhere than the override says
+	Expired      Obstacle = "expired"       // it was good for a time that is over
+	UsedUp       Obstacle = "used-up"       // the move that it released has landed before
+	KeyRefused   Obstacle = "key-refused"   // its key is no maintainer's any more
+	BeforeRecord Obstacle = "before-record" // it is older than the record of what was used
+)
+
+// Unreleased is an override that released nothing.
+type Unreleased struct {
+	Override Override
+	Why      Obstacle
 }
 
 // Outcome of a replay. The zero value is no decision, and refuses.
@@ -80,6 +126,7 @@ const (
 	Inspect   Outcome = "inspect"  // a person must look; refused on protected refs
 	Eligible  Outcome = "eligible" // eligible for human review; accepted
 	Recorded  Outcome = "recorded" // will be judged in the background; accepted on refs that ask for no more
+	Released  Outcome = "released" // a person's look was needed, and an override of the request says that it was had; accepted
 )
 
 // Cause says why there is no decision. It is public.
@@ -128,6 +175,11 @@ type Verdict struct {
 	// Decision is the packet's id, 64 hexadecimal digits; people are shown eight.
 	Decision string `json:"decision,omitempty"`
 	Rows     []Row  `json:"rows,omitempty"`
+	// Override is the statement of the override that released the decision; empty
+	// unless Outcome is Released.
+	Override string `json:"override,omitempty"`
+	// Unreleased says, by statement, why overrides of the request released nothing.
+	Unreleased map[string]Obstacle `json:"unreleased,omitempty"`
 	// Unsealed marks a verdict of the development switch: no sealed tree was read.
 	Unsealed bool `json:"unsealed,omitempty"`
 }

@@ -245,6 +245,7 @@ func (c *judgement) conclude(ctx context.Context) (packet.Packet, error) {
 	decision := c.repo.Table.Decide(facts)
 	c.record.Outcome, c.record.Rows = packet.Decided(decision)
 	c.addIDs(decision, facts)
+	c.release()
 	if c.record.Outcome == packet.Undecided {
 		c.record.Cause = string(replay.Broken)
 		if facts[policy.NothingRan] {

@@ -50,6 +50,8 @@ type Sandbox interface {
 type Store interface {
 	// Put returns when the packet is on the disk.
 	Put(p packet.Packet, extra map[string][]byte) (packet.Packet, error)
+	// Get answers the packet with an id, or packetstore.ErrNotFound.
+	Get(id string) (packet.Packet, error)
 }
 
 // Repository is one that is judged here.
@@ -428,7 +430,13 @@ func (r *Runner) logBackground(c *judgement, err error) {
 // public is the one way from a packet to a verdict.
 func public(p packet.Packet, d packet.Disclosure) replay.Verdict {
 	view := packet.Public(p, d)
-	v := replay.Verdict{Decision: view.Decision, Cause: replay.Cause(view.Cause), Unsealed: view.Unsealed}
+	v := replay.Verdict{Decision: view.Decision, Cause: replay.Cause(view.Cause), Override: view.Override, Unsealed: view.Unsealed}
+	if len(view.Unreleased) > 0 {
+		v.Unreleased = map[string]replay.Obstacle{}
+	}
+	for _, u := range view.Unreleased {
+		v.Unreleased[u.Statement] = replay.Obstacle(u.Why)
+	}
 	switch view.Outcome {
 	case packet.Blocked:
 		v.Outcome = replay.Blocked
@@ -436,6 +444,8 @@ func public(p packet.Packet, d packet.Disclosure) replay.Verdict {
 		v.Outcome = replay.Inspect
 	case packet.Eligible:
 		v.Outcome = replay.Eligible
+	case packet.Released:
+		v.Outcome = replay.Released
 	default:
 		v.Outcome = replay.Undecided
 	}

@@ -320,6 +320,8 @@ func (fullDisk) Put(packet.Packet, map[string][]byte) (packet.Packet, error) {
 	return packet.Packet{}, errors.New("no space left on device")
 }
 
+func (fullDisk) Get(string) (packet.Packet, error) { return packet.Packet{}, packetstore.ErrNotFound }
+
 func TestFullDiskIsNeverAVerdict(t *testing.T) {
 	b := newBench(t, nil)
 	b.Runner.Store = fullDisk{}

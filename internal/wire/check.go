@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -46,7 +47,25 @@ func Check(r replay.Request) error {
 	if !plain(r.Push, 256) || !plain(r.Pusher, 256) {
 		return fmt.Errorf("push %q or pusher %q has control characters, or is too long", clip(r.Push), clip(r.Pusher))
 	}
+	if err := checkOverrides(r); err != nil {
+		return err
+	}
 	return checkLists(r)
+}
+
+func checkOverrides(r replay.Request) error {
+	if len(r.Overrides) > 0 && (r.Class != replay.Protected || r.Background) {
+		return fmt.Errorf("overrides for a ref of class %q, background %t", r.Class, r.Background)
+	}
+	if len(r.Overrides) > replay.MaxOverrides {
+		return fmt.Errorf("%d overrides: too many", len(r.Overrides))
+	}
+	for _, o := range r.Overrides {
+		if !isDigest(o.Statement) || !isDigest(o.Decision) || o.Person == "" || !plain(o.Person, 256) || !plain(o.Key, 256) || !plain(o.Reason, 2000) {
+			return fmt.Errorf("override %q is malformed", clip(o.Statement))
+		}
+	}
+	return nil
 }
 
 func checkLists(r replay.Request) error {
@@ -59,7 +78,7 @@ func checkLists(r replay.Request) error {
 		}
 	}
 	for _, a := range r.Approvals {
-		if len(a.Statement) != 64 || !isHex(a.Statement) || !plain(a.Person, 256) || !plain(a.Key, 256) || !plain(a.Reason, 2000) {
+		if !isDigest(a.Statement) || !plain(a.Person, 256) || !plain(a.Key, 256) || !plain(a.Reason, 2000) {
 			return fmt.Errorf("approval %q is malformed", clip(a.Statement))
 		}
 	}
@@ -69,8 +88,11 @@ func checkLists(r replay.Request) error {
 // checkVerdict says what is wrong with an answer to a request: an outcome that
 // does not exist, or one that accepts without a decision, decides nothing.
 func checkVerdict(r replay.Request, v replay.Verdict) error {
-	if v.Decision != "" && (len(v.Decision) != 64 || !isHex(v.Decision)) {
+	if v.Decision != "" && !isDigest(v.Decision) {
 		return malformed("decision %q is no packet id", clip(v.Decision))
+	}
+	if err := checkReleases(r, v); err != nil {
+		return err
 	}
 	if len(v.Rows) > 1000 {
 		return malformed("verdict with %d rows", len(v.Rows))
@@ -83,7 +105,7 @@ func checkVerdict(r replay.Request, v replay.Verdict) error {
 			return malformed("recorded, which was not asked for")
 		}
 		return nil
-	case replay.Blocked, replay.Inspect, replay.Eligible:
+	case replay.Blocked, replay.Inspect, replay.Eligible, replay.Released:
 		if v.Decision == "" {
 			return malformed("outcome %q without a decision", v.Outcome)
 		}
@@ -91,6 +113,31 @@ func checkVerdict(r replay.Request, v replay.Verdict) error {
 	default:
 		return malformed("outcome %q", clip(string(v.Outcome)))
 	}
+}
+
+// checkReleases: nothing is released that no override of the request speaks for,
+// and nothing is said of others.
+func checkReleases(r replay.Request, v replay.Verdict) error {
+	asked := func(statement string) bool {
+		return slices.ContainsFunc(r.Overrides, func(o replay.Override) bool { return o.Statement == statement })
+	}
+	if v.Outcome == replay.Released && !asked(v.Override) {
+		return malformed("released by override %q, which the request does not name", clip(v.Override))
+	}
+	if v.Outcome != replay.Released && v.Override != "" {
+		return malformed("override %q with outcome %q", clip(v.Override), clip(string(v.Outcome)))
+	}
+	for statement, why := range v.Unreleased {
+		if !asked(statement) || statement == v.Override {
+			return malformed("override %q, which the request does not name, released nothing", clip(statement))
+		}
+		switch why {
+		case replay.NoSuchDecision, replay.OtherMove, replay.Unreleasable, replay.FurtherRows:
+		default:
+			return malformed("override %q released nothing for %q", clip(statement), clip(string(why)))
+		}
+	}
+	return nil
 }
 
 func checkCause(v replay.Verdict) error {
@@ -119,6 +166,9 @@ func isUUID(s string) bool {
 func isOID(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && isHex(s) && strings.Trim(s, "0") != ""
 }
+
+// isDigest says whether s is a SHA-256 in hexadecimal.
+func isDigest(s string) bool { return len(s) == 64 && isHex(s) }
 
 func isHex(s string) bool {
 	for i := range len(s) {

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -696,6 +697,19 @@ func TestRequestsWithoutShape(t *testing.T) {
 		"approval":         func(r *replay.Request) { r.Approvals = []replay.Approval{{Statement: "x"}} },
 		"push":             func(r *replay.Request) { r.Push = "a\nb" },
 		"report too long":  func(r *replay.Request) { r.Report = make([]byte, replay.MaxReport+1) },
+		"override, topic":  func(r *replay.Request) { r.Overrides, r.Class = []replay.Override{override()}, replay.Topic },
+		"override, later":  func(r *replay.Request) { r.Overrides, r.Background = []replay.Override{override()}, true },
+		"override, short": func(r *replay.Request) {
+			r.Overrides = []replay.Override{override()}
+			r.Overrides[0].Decision = r.Overrides[0].Decision[:8]
+		},
+		"override of nobody": func(r *replay.Request) {
+			r.Overrides = []replay.Override{override()}
+			r.Overrides[0].Person = ""
+		},
+		"overrides": func(r *replay.Request) {
+			r.Overrides = slices.Repeat([]replay.Override{override()}, replay.MaxOverrides+1)
+		},
 	} {
 		r := request()
 		change(&r)
@@ -725,7 +739,15 @@ func FuzzFrame(f *testing.F) {
 	var b bytes.Buffer
 	r := request()
 	_ = writeFrame(&b, message{Version: 1, ID: strings.Repeat("0", 32), Kind: kindAsk, Request: &r})
-	f.Add(b.Bytes())
+	f.Add(bytes.Clone(b.Bytes()))
+	b.Reset()
+	r.Overrides = []replay.Override{override()}
+	_ = writeFrame(&b, message{Version: 1, ID: strings.Repeat("0", 32), Kind: kindAsk, Request: &r})
+	f.Add(bytes.Clone(b.Bytes()))
+	b.Reset()
+	_ = writeFrame(&b, message{Version: 1, ID: strings.Repeat("0", 32), Kind: kindVerdict, Verdict: &replay.Verdict{Outcome: replay.Released,
+		Decision: strings.Repeat("a", 64), Override: override().Statement, Unreleased: map[string]replay.Obstacle{strings.Repeat("c", 64): replay.OtherMove}}})
+	f.Add(bytes.Clone(b.Bytes()))
 	f.Add([]byte{0, 0, 0, 2, '{', '}'})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, data []byte) {
