@@ -74,8 +74,8 @@ type signature struct {
 // token [OPTION …] [FIELD=VALUE …] OUT|-amend|-blob: signs that refs/heads/main
 // may go from the state it has in $SRV to that of HEAD, or something like it, as
 // the options and fields say. -blob puts it into the clone as a blob: BLOB is
-// its id. -amend gives HEAD the message of -in (without: its own) and the token.
-// HASH is the hash of the statement.
+// its id. -amend adds the token to HEAD's message, or gives HEAD the message of
+// the template -in. HASH is the hash of the statement.
 //
 // A VALUE of before and after is a revision, "server", "empty" or a digest; of
 // issued and expires a time, or +1h and the like from now. In FIELD=VALUE and
@@ -360,8 +360,11 @@ func (f forgery) text(ts *testscript.TestScript, stmt, sig []byte) []byte {
 		body = bytes.ReplaceAll(body, []byte("{flips}"), flips(stmt, sig))
 		return body
 	case f.amend:
-		subject := rawGit(ts, ts.MkAbs("."), nil, "log", "-1", "--format=%s")
-		return fmt.Appendf(nil, "%s\nOracle-Change: %s\nOracle-Change-Signature: %s\n", subject, f.field("reason", "decided by the tariff board"), token)
+		_, text, _ := bytes.Cut(rawGit(ts, ts.MkAbs("."), nil, "cat-file", "commit", "HEAD"), []byte("\n\n"))
+		if !bytes.Contains(text, []byte("\nOracle-Change")) {
+			text = append(text, '\n')
+		}
+		return fmt.Appendf(text, "Oracle-Change-Signature: %s\n", token)
 	default:
 		return []byte(token + "\n")
 	}
@@ -380,8 +383,6 @@ func (f forgery) token(ts *testscript.TestScript, stmt, sig []byte) string {
 		return "v2." + url(stmt) + "." + url(sig) + "."
 	case "nodot":
 		return "v1." + url(stmt) + "." + url(sig)
-	case "twosigs":
-		return "v1." + url(stmt) + "." + url(sig) + "." + url(sig) + "."
 	case "nosig":
 		return "v1." + url(stmt) + ".."
 	case "wrapped":
