@@ -61,6 +61,9 @@ const (
 	RefMovedBehind      Code = "ref-moved-behind" // good, actual
 	RefNotAdopted       Code = "ref-not-adopted"
 	ReplayedOldMove     Code = "replayed-old-move" // old
+	BreakGlass          Code = "break-glass"       // opening, person, reason, opened, until
+	OpeningHeld         Code = "opening-held"      // opening
+	OpeningGone         Code = "opening-gone"      // opening
 
 	// The gate itself.
 	ConfigFault        Code = "config-fault" // Items: faults
@@ -87,7 +90,7 @@ var codes = []Code{
 	ApprovalRevokedKey, ApprovalKeyNotValid, ApprovalAuthor, ReasonDiffers, SpecMoved, OracleChangePending,
 	OracleChangeApproved, OracleFault, OracleIDDropped, OracleIDUncovered, ChangelogMissing, ForbiddenPath, AliasPath, MalformedTree, MalformedCommit, BranchNotCommit, ObjectFormat,
 	ShallowPush, RefRefused, ProtectedRefDeleted, ReplaceRef, OracleRefRefused, OracleRefJunk, OracleRefExists,
-	OracleRefKept, ReportJunk, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, ConfigFault,
+	OracleRefKept, ReportJunk, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, BreakGlass, OpeningHeld, OpeningGone, ConfigFault,
 	RepositoryMismatch, PushMalformed, LimitExceeded, RecordFailed, InternalError, TopicBackground,
 	ApprovalRecorded, ApprovalDeleted, UnjudgedPassed, ModeWarn, ModeRecord, Accepted,
 }

@@ -74,6 +74,8 @@ type Gate struct {
 	Timing replay.Timing
 	// Pusher is the account as the server names it; Push identifies the push.
 	Pusher, Push string
+	// Self is this process's account, for the record of acts.
+	Self state.Actor
 	// Now is the server's clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -136,6 +138,7 @@ type judgement struct {
 	updates int // how many moves there will be
 	moves   []*move
 	records map[string]*state.Record
+	acts    []state.Act // of openings; written before the records
 	scanner *state.Scanner
 	oracles *oracleReader
 	others  *walk             // of the refs that are not protected, once it is done

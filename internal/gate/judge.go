@@ -141,11 +141,15 @@ func (j *judgement) judgeProtected(ctx context.Context, w *walk) error {
 		return err
 	}
 	for _, m := range j.each(guarded) {
-		if m.commit == "" || !j.adopted(m) {
+		if m.commit == "" {
 			continue
 		}
-		j.movedBehind(m)
-		if err := j.stateRule(ctx, m, w); err != nil {
+		rule := j.unadopted
+		if j.adopted(m) {
+			j.movedBehind(m)
+			rule = j.stateRule
+		}
+		if err := rule(ctx, m, w); err != nil {
 			return err
 		}
 		if err := j.takesOn(ctx, m); err != nil {
@@ -153,7 +157,7 @@ func (j *judgement) judgeProtected(ctx context.Context, w *walk) error {
 		}
 		judged := scope{w, bad, w.graph.Reach(w.graph.Find(m.commit))}
 		j.blame(m, judged)
-		if !m.lawful || len(m.chain) > 0 {
+		if !m.lawful || len(m.chain) > 0 || m.opening != nil {
 			continue
 		}
 		if err := j.historyRule(ctx, m, judged); err != nil {

@@ -43,6 +43,9 @@ func (j *judgement) land(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("record the push: %w", err)
 	}
+	if err := j.Store.Append(j.acts...); err != nil {
+		return j.unrecorded(err)
+	}
 	// Nothing more is asked of git: let it end while the disk works.
 	ended := make(chan error, 1)
 	go func() { ended <- j.Repo.Close() }()
@@ -71,7 +74,7 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 	if r == nil {
 		r = &state.Record{Ref: m.name, Begun: j.Store.Begun()}
 	}
-	if _, err := r.Settle(actual, j.reaches(ctx)); err != nil {
+	if err := j.landed(ctx, r, actual); err != nil {
 		return nil, err
 	}
 	if actual != m.before() || r.Good.Commit != m.good {
@@ -85,6 +88,10 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 	for i, s := range m.chain {
 		steps[i] = s.record()
 		j.spent(r, m, s)
+	}
+	if m.opening != nil {
+		steps = append(steps, j.opened(m))
+		j.stillOpen(r, m)
 	}
 	if m.state != "" {
 		r.Accept(state.Move{Old: m.Old, New: m.New, State: m.state, Paths: j.Protected.Digest(), Mark: m.view.Mark, Steps: steps}, j.now)
@@ -136,13 +143,16 @@ func (g *Gate) Settle(ctx context.Context, updates []push.Update) error {
 		if err != nil || r == nil {
 			return err
 		}
-		landed, err := r.Settle(values[i], g.reaches(ctx))
-		if err != nil {
+		pending := len(r.Pending)
+		if err := j.landed(ctx, r, values[i]); err != nil {
 			return err
 		}
-		if landed {
+		if len(r.Pending) != pending {
 			changed = append(changed, r)
 		}
+	}
+	if err := g.Store.Append(j.acts...); err != nil {
+		return err
 	}
 	return locked.Save(changed...)
 }

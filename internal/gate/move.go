@@ -33,6 +33,8 @@ type move struct {
 	state  string
 	chain  []step
 	lawful bool // the state rule holds
+	// opening is the admin's leave that it passes by, where no rule lets it pass.
+	opening *state.Opening
 
 	// tokens are the approvals that may speak for the move, once they were looked
 	// for; admitted says that they are among the accounts.

@@ -157,16 +157,11 @@ func (j *judgement) goodState(ctx context.Context, r *state.Record) error {
 	return nil
 }
 
-// adopted refuses a protected ref that stands somewhere and has no record that
-// says where it came from.
+// adopted is false for a protected ref that stands somewhere and has no record
+// that says where it came from.
 func (j *judgement) adopted(m *move) bool {
 	r := j.records[m.name]
-	known := r != nil && (r.Good.Commit != "" || !r.Good.At.IsZero())
-	if known || m.actual == "" {
-		return true
-	}
-	j.note(m, finding.Finding{Code: finding.RefNotAdopted, Severity: finding.NotJudged})
-	return false
+	return m.actual == "" || r != nil && (r.Good.Commit != "" || !r.Good.At.IsZero())
 }
 
 // movedBehind tells of a ref that stands elsewhere than its good tip.

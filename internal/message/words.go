@@ -219,6 +219,19 @@ var wordings = map[finding.Code]wording{
 		say:   "{old} was left more than once in the last ten minutes; not back to it",
 		hints: []string{"wait ten minutes and push again"},
 	},
+	finding.BreakGlass: {
+		say:   "BREAK-GLASS: this passed by an admin's word; no maintainer approved it",
+		hints: []string{"reason:    {reason}", "opened by: {person}", "opened at: {opened}, until {until}", "opening:   {opening}", "it is used up and on record; a maintainer should look at what it let pass"},
+		quiet: true,
+	},
+	finding.OpeningHeld: {
+		say:   "the admin's opening {opening} is in use by another push that is under way",
+		hints: []string{"wait for that push, or push again in ten minutes"},
+	},
+	finding.OpeningGone: {
+		say:   "the admin's opening {opening} was used or closed meanwhile; nothing moved",
+		hints: []string{"the admin opens it again:  prereceive open"},
+	},
 	finding.ConfigFault: {
 		say:   notJudged + "the gate of this repository has a fault in its configuration",
 		hints: []string{"the admin runs:  prereceive check-config"},

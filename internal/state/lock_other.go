@@ -13,4 +13,6 @@ func lockFile(string, time.Duration) (*os.File, error) {
 	return nil, errors.New("records need a Unix")
 }
 
+const noFollow = 0
+
 func unsyncable(error) bool { return false }

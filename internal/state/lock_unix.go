@@ -34,5 +34,8 @@ func lockFile(file string, patience time.Duration) (*os.File, error) {
 	}
 }
 
+// noFollow keeps a link from taking a record's place.
+const noFollow = syscall.O_NOFOLLOW
+
 // unsyncable: some file systems cannot sync a directory.
 func unsyncable(err error) bool { return errors.Is(err, syscall.EINVAL) }

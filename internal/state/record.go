@@ -26,7 +26,9 @@ type Tip struct {
 }
 
 // Step is a signed step from one state to another, and what it uses up: every
-// approval of its ref with these states, issued until then.
+// approval of its ref with these states, issued until then. One that an admin's
+// opening allowed has its Mark for a statement, and no Before where the ref had no
+// good tip.
 type Step struct {
 	Before string   `json:"before"`
 	After  string   `json:"after"`
@@ -72,6 +74,8 @@ type Record struct {
 	// Pending are accepted moves in order of their last acceptance.
 	Pending []Move `json:"pending,omitempty"`
 	Used    []Use  `json:"used,omitempty"`
+	// Opening is an admin's leave for one push; nil for none.
+	Opening *Opening `json:"opening,omitempty"`
 }
 
 // Reaches says whether the commit from reaches the commit to. It must answer for
@@ -140,6 +144,7 @@ func (m Move) claim(other Move, actual string) int {
 func (r *Record) take(m Move, actual string) {
 	for _, step := range m.Steps {
 		r.Used = append(r.Used, Use{Step: step, Commit: m.New, At: m.last()})
+		r.spend(step)
 	}
 	if len(m.At) > 1 {
 		r.Repeated = append(r.Repeated, m)
