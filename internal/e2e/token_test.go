@@ -219,7 +219,10 @@ func stateOf(ts *testscript.TestScript, value, ref string) string {
 	case value == "empty":
 		return digest([]byte("protected-tree v1\x00"))
 	case value == "server":
-		dir, value = ts.Getenv("SRV"), ref
+		dir, value = ts.Getenv("SRV"), "refs/heads/main"
+		if exec.Command("git", "--git-dir="+dir, "rev-parse", "-q", "--verify", ref).Run() == nil {
+			value = ref
+		}
 	case strings.Contains(value, ":"):
 		return value
 	}
@@ -281,36 +284,36 @@ func (s signature) sign(ts *testscript.TestScript, message []byte) []byte {
 		name = s.hashName
 	}
 	signed := slices.Concat([]byte("SSHSIG"), sshString(s.namespace), sshString(s.reserved), sshString(name), sshString(string(h.Sum(nil))))
-	public := s.publicBlob(ts)
+	public, err := base64.StdEncoding.DecodeString(strings.Fields(string(s.line(ts)))[1])
+	ts.Check(err)
 	outer := s.namespace
 	if s.outer != "" {
 		outer = s.outer
 	}
 	raw := slices.Concat([]byte(s.magic), binary.BigEndian.AppendUint32(nil, uint32(s.version)),
 		sshString(string(public)), sshString(outer), sshString(s.reserved), sshString(name),
-		sshString(string(s.proper(ts, signer, public, signed))), unhex(ts, s.tail))
+		sshString(string(s.proper(ts, signer, signed))), unhex(ts, s.tail))
 	if s.flip >= 0 {
 		raw[s.flip/8%len(raw)] ^= 1 << (s.flip % 8)
 	}
 	return raw
 }
 
-func (s signature) publicBlob(ts *testscript.TestScript) []byte {
+// line is the public key that is named.
+func (s signature) line(ts *testscript.TestScript) []byte {
 	path := s.key + ".pub"
 	if s.public != "" {
 		path = s.public
 	}
 	line, err := os.ReadFile(ts.MkAbs(path))
 	ts.Check(err)
-	blob, err := base64.StdEncoding.DecodeString(strings.Fields(string(line))[1])
-	ts.Check(err)
-	return blob
+	return line
 }
 
 // proper is the signature proper, with its format; a FIDO key's also has flags
 // and a counter, and signs hashes.
-func (s signature) proper(ts *testscript.TestScript, signer ssh.Signer, public, signed []byte) []byte {
-	kind := string(public[4 : 4+binary.BigEndian.Uint32(public)])
+func (s signature) proper(ts *testscript.TestScript, signer ssh.Signer, signed []byte) []byte {
+	kind := strings.Fields(string(s.line(ts)))[0]
 	var rest []byte
 	if strings.HasPrefix(kind, "sk-") {
 		app, text := sha256.Sum256([]byte("ssh:")), sha256.Sum256(signed)
