@@ -14,14 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -327,87 +321,5 @@ func TestArmorRefusals(t *testing.T) {
 		if _, err := ParseArmored([]byte(text)); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-	}
-}
-
-// TestAgreesWithSSHKeygen signs with ssh-keygen and compares verdicts: what we
-// accept it accepts, and it reads what we read.
-func TestAgreesWithSSHKeygen(t *testing.T) {
-	keygen, err := exec.LookPath("ssh-keygen")
-	if err != nil {
-		t.Fatalf("this test needs ssh-keygen: %v", err)
-	}
-	if _, err := user.LookupId(strconv.Itoa(os.Getuid())); err != nil {
-		t.Skipf("ssh-keygen runs for no user without an entry in passwd: %v; the run as a named user covers this", err)
-	}
-	dir := t.TempDir()
-	run := func(stdin string, args ...string) error {
-		cmd := exec.Command(keygen, args...)
-		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
-		cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("ssh-keygen %v: %w: %s", args, err, out)
-		}
-		return nil
-	}
-	write := func(name string, data []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	statement := []byte(vector(t).Statement)
-	message := write("statement", statement)
-	for kind, bits := range map[string]string{"ed25519": "256", "ecdsa": "521", "rsa": "3072"} {
-		if err := run("", "-q", "-t", kind, "-b", bits, "-N", "", "-C", "test", "-f", kind); err != nil {
-			t.Fatal(err)
-		}
-		public, err := os.ReadFile(filepath.Join(dir, kind+".pub"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		line := "alice@example.org namespaces=\"" + NamespaceChange + "\" " + string(public)
-		allowed := write("allowed", []byte(line))
-		signers := load(t, line)
-		for _, namespace := range []string{NamespaceChange, NamespaceOverride} {
-			os.Remove(message + ".sig")
-			if err := run("", "-Y", "sign", "-q", "-n", namespace, "-f", kind, message); err != nil {
-				t.Fatal(err)
-			}
-			armored, err := os.ReadFile(message + ".sig")
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := ParseArmored(armored)
-			if err != nil {
-				t.Fatalf("%s: %v", kind, err)
-			}
-			for name, change := range map[string]func([]byte) []byte{
-				"as signed": func(b []byte) []byte { return b },
-				"key bit":   func(b []byte) []byte { b[40] ^= 1; return b },
-				"last bit":  func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
-				"one more":  func(b []byte) []byte { return append(b, 0) },
-			} {
-				sig := change(bytes.Clone(raw))
-				path := write("changed.sig", Armor(sig))
-				theirs := run(string(statement), "-Y", "verify", "-f", allowed, "-I", "alice@example.org", "-n", NamespaceChange, "-s", path)
-				_, ours := signers.VerifyBytes(NamespaceChange, statement, sig, time.Now())
-				if (ours == nil) != (theirs == nil) {
-					t.Errorf("%s, %s, %s: ours %v, theirs %v", kind, namespace, name, ours, theirs)
-				}
-				if honest := name == "as signed" && namespace == NamespaceChange; honest != (ours == nil) {
-					t.Errorf("%s, %s, %s: %v", kind, namespace, name, ours)
-				}
-			}
-		}
-	}
-	// And it accepts what we format.
-	signer := softSigner(t, newEd25519(t))
-	allowed := write("allowed", []byte("bob "+keyLine(signer.PublicKey())+"\n"))
-	path := write("ours.sig", Armor(sign(t, signer, NamespaceChange, statement, "")))
-	if err := run(string(statement), "-Y", "verify", "-f", allowed, "-I", "bob", "-n", NamespaceChange, "-s", path); err != nil {
-		t.Error(err)
 	}
 }
