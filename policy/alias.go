@@ -10,43 +10,52 @@ import (
 
 // Alias says whether path (the raw bytes of an entry's full path) lands on a
 // path that p names once some file system has had its way with it: case folding,
-// Unicode normalisation, ignorable code points, trailing dots and spaces, an
-// NTFS stream, a backslash taken for a slash, or an 8.3 short name. A path that
-// p names by its own bytes is no alias, nor is one below it.
+// Unicode normalisation, ignorable code points, trailing dots and spaces, a
+// directory of nothing but those, an NTFS stream, a backslash taken for a slash,
+// or an 8.3 short name. A path that p names by its own bytes is no alias, nor is
+// one below it.
 //
-// A shorter path counts as well where it aliases a directory on the way to a
-// plain pattern: an entry "APP" beside "app/oracles/" replaces it.
+// A shorter path counts as well where it aliases a directory on the way that a
+// pattern spells out: an entry "APP" beside "app/oracles/" replaces it.
 func Alias(path []byte, p Patterns) bool {
-	if p.Match(path) {
+	if len(p.list) == 0 || p.Match(path) {
 		return false
 	}
-	names := splitForeign(string(path))
-	folded := make([]foldedName, len(names))
+	text := string(path)
+	names := splitForeign(text)
+	folded := make([]foldedName, 0, len(names))
+	kept := names[:0]
 	for i, name := range names {
-		folded[i] = foldName(name)
+		f := foldName(name)
+		switch {
+		case strings.Trim(string(f), ". ") != "":
+			kept, folded = append(kept, name), append(folded, f)
+		case i == len(names)-1:
+			return false
+		}
 	}
-	if len(names) == 0 {
+	if len(kept) == 0 {
 		return false
 	}
+	differs := len(kept) < len(names) || strings.Contains(text, `\`)
 	for i := range p.list {
-		if aliasOf(names, folded, &p.list[i], path) {
+		if p.list[i].aliasedBy(kept, folded, differs) {
 			return true
 		}
 	}
 	return false
 }
 
-func aliasOf(names []string, folded []foldedName, one *pattern, path []byte) bool {
-	if !one.plain {
-		return globAlias(folded, one.glob)
-	}
-	comps := one.glob.comps
-	differs := strings.Contains(string(path), `\`)
-	for i, comp := range comps {
+// aliasedBy: differs says that the names are not those of the path as it stands.
+func (one *pattern) aliasedBy(names []string, folded []foldedName, differs bool) bool {
+	for i, comp := range one.glob.comps {
 		if i == len(folded) {
 			return differs // stands where a directory on the way must be
 		}
-		if !folded[i].same(comp) {
+		if strings.ContainsAny(comp, "*?") {
+			return globAlias(folded[i:], glob{one.folded[i:]})
+		}
+		if !folded[i].same(one.folded[i]) {
 			return false
 		}
 		differs = differs || names[i] != comp
@@ -54,21 +63,28 @@ func aliasOf(names []string, folded []foldedName, one *pattern, path []byte) boo
 	return differs
 }
 
+// foldComps are the components of a pattern as foldName has the names they match.
+func foldComps(comps []string) []string {
+	out := make([]string, len(comps))
+	for i, comp := range comps {
+		switch {
+		case comp == "**":
+			out[i] = comp
+		case strings.ContainsAny(comp, "*?"):
+			out[i] = fold(comp)
+		default:
+			out[i] = string(foldName(comp))
+		}
+	}
+	return out
+}
+
 func globAlias(folded []foldedName, g glob) bool {
 	texts := make([]string, len(folded))
 	for i, name := range folded {
 		texts[i] = string(name)
 	}
-	patterns := glob{comps: make([]string, len(g.comps))}
-	for i, comp := range g.comps {
-		patterns.comps[i] = comp
-		if !strings.ContainsAny(comp, "*?") {
-			patterns.comps[i] = string(foldName(comp))
-		} else if comp != "**" {
-			patterns.comps[i] = fold(comp)
-		}
-	}
-	return patterns.firstMatch(texts, func(pattern, name string) bool {
+	return g.firstMatch(texts, func(pattern, name string) bool {
 		// A component with wildcards has no short name that could be known.
 		return matchComponent(pattern, name) ||
 			!strings.ContainsAny(pattern, "*?") && foldedName(name).shortFor(pattern)
@@ -100,10 +116,23 @@ type foldedName string
 // foldName drops an NTFS stream, ignorable code points, and trailing dots and
 // spaces, and folds case and normalisation.
 func foldName(name string) foldedName {
+	if plainName(name) {
+		return foldedName(name)
+	}
 	if at := strings.IndexByte(name, ':'); at > 0 {
 		name = name[:at]
 	}
 	return foldedName(trimEnd(fold(name)))
+}
+
+// plainName says that folding leaves a name as it is.
+func plainName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' || c == ':' || c == '.' || c == ' ' {
+			return false
+		}
+	}
+	return true
 }
 
 // trimEnd leaves a name of nothing but dots and spaces alone.
@@ -121,15 +150,21 @@ func fold(s string) string {
 		return strings.ToLower(s)
 	}
 	s = strings.Map(foldRune, norm.NFKD.String(strings.Map(foldRune, s)))
-	return norm.NFKC.String(strings.ReplaceAll(s, "\u00df", "ss"))
+	return norm.NFKC.String(fullFolds.Replace(s))
 }
 
+// fullFolds are what simple folding of decomposed text leaves of full folding, and
+// the dot that a lower case i has anyway.
+var fullFolds = strings.NewReplacer("\u00df", "ss", "i\u0307", "i")
+
 // foldRune is simple case folding (all of a rune's case forms give the same
-// one), and -1 for what is ignored. Of full folding, compatibility decomposition
-// gives all but the sharp s.
+// one), and -1 for what is ignored. The dotless i has the capital of the i.
 func foldRune(r rune) rune {
 	if ignorable(r) {
 		return -1
+	}
+	if r == '\u0131' {
+		return 'i'
 	}
 	least := r
 	for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
@@ -162,15 +197,16 @@ func ignorable(r rune) bool {
 		return true
 	case r >= 0xfe00 && r <= 0xfe0f, r >= 0xfff0 && r <= 0xfff8, r >= 0xe0000 && r <= 0xe0fff:
 		return true
+	case r >= 0x1bca0 && r <= 0x1bca3, r >= 0x1d173 && r <= 0x1d17a:
+		return true
 	default:
 		return false
 	}
 }
 
-// same says whether the name may land on want, a literal component.
+// same says whether the name may land on want, a literal component, folded.
 func (f foldedName) same(want string) bool {
-	folded := foldName(want)
-	return f == folded || f.shortFor(string(folded))
+	return string(f) == want || f.shortFor(want)
 }
 
 // shortFor says whether the name is an 8.3 short name that Windows may have given

@@ -27,9 +27,10 @@ type Patterns struct {
 }
 
 type pattern struct {
-	text  string
-	glob  glob
-	plain bool // no wildcard
+	text   string
+	glob   glob
+	folded []string // its components, for aliases
+	plain  bool     // no wildcard
 }
 
 // ParsePatterns reads patterns as an admin wrote them; the error names every
@@ -72,7 +73,7 @@ func parsePattern(text string) (pattern, error) {
 	if what != "" {
 		return pattern{}, fmt.Errorf("read path pattern %q: %s", text, what)
 	}
-	return pattern{text: text, glob: glob{comps: comps}, plain: !strings.ContainsAny(text, "*?") || isPlain(comps)}, nil
+	return pattern{text: text, glob: glob{comps: comps}, folded: foldComps(comps), plain: isPlain(comps)}, nil
 }
 
 func isPlain(comps []string) bool {
@@ -263,7 +264,7 @@ func (g glob) matchPrefix(path []string) int {
 // bounded by the product of both lengths whatever the stars are.
 func (g glob) firstMatch(path []string, same func(pattern, name string) bool) int {
 	end := len(g.comps)
-	live := make([]bool, end+1)
+	live, next := make([]bool, end+1), make([]bool, end+1)
 	g.enter(live, 0)
 	for i := 0; ; i++ {
 		if live[end] {
@@ -272,7 +273,7 @@ func (g glob) firstMatch(path []string, same func(pattern, name string) bool) in
 		if i == len(path) {
 			return -1
 		}
-		next := make([]bool, end+1)
+		clear(next)
 		alive := false
 		for at, on := range live[:end] {
 			switch {
@@ -288,7 +289,7 @@ func (g glob) firstMatch(path []string, same func(pattern, name string) bool) in
 		if !alive {
 			return -1
 		}
-		live = next
+		live, next = next, live
 	}
 }
 

@@ -245,7 +245,7 @@ func TestPlainRoots(t *testing.T) {
 }
 
 func TestAlias(t *testing.T) {
-	p := mustPatterns(t, "oracles/", "freeze.json", "sealed/", "app/oracles/", "**/deep/", "Stra\u00dfe/", "caf\u00e9/", "conf/*.toml")
+	p := mustPatterns(t, "oracles/", "freeze.json", "sealed/", "app/oracles/", "**/deep/", "Stra\u00dfe/", "caf\u00e9/", "conf/*.toml", "spec/mid/**/x", "limits/")
 	for class, paths := range map[string][]string{
 		"case":                   {"Oracles/a", "ORACLES", "FREEZE.JSON", "freeze.Json", "App/oracles/x", "app/ORACLES/x", "APP/ORACLES", "x/Deep/y", "conf/A.TOML", "Conf/a.toml"},
 		"normalisation":          {"cafe\u0301/x", "CAFE\u0301/x", "\uff4fracles/x"},
@@ -258,7 +258,9 @@ func TestAlias(t *testing.T) {
 		"backslash":              {`oracles\a`, `app\oracles\x`, `x\..\oracles\a`, `.\oracles`},
 		"short name":             {"oracle~1/a", "ORACLE~1", "ORACLE~2/a", "ORACL~10/a", "FREEZE~1.JSO", "freeze~1.jso", "or1a2b~1/x", "fr00ff~1.jso", "x/DEEP~1/y"},
 		"together":               {"O\u200cRACLES. /x", "ORACLE~1./x", "ORACLES.:x"},
-		"a directory on the way": {"App", "APP:x"},
+		"a directory on the way": {"App", "APP:x", "CONF", "Spec", "spec/MID", "SPEC~1"},
+		"dots and spaces":        {"... /oracles/x", ".../oracles", "app/. ./oracles/x", " /freeze.json", "..\u200b/oracles"},
+		"an i without its dot":   {"l\u0131mits/x", "L\u0130M\u0131TS"},
 	} {
 		for _, path := range paths {
 			if !Alias([]byte(path), p) {
@@ -271,6 +273,7 @@ func TestAlias(t *testing.T) {
 		"oracle", "oracle/s", "oracles2/a", "oracles-old/a", "my-oracles/a", "docs/oracles.md", "docs/Oracles/a", "x/freeze.json", "x/FREEZE.JSON",
 		"freeze.jsonl", "freeze_json", "oracle~", "oracle~/x", "oracles~", "oracle~x/a", "oracle~0/a", "oracle~1.txt", "freeze~1.json", "freez~1.jso",
 		"app", "application/oracles", "apps", "or~1", "~1", "a:b", "notes: oracles", "\u043eracles/a", "orac1es/a", "caf\u00e9/x", "cafe/x",
+		"spec", "spec/mid", "spec/mid/x", "spec/midst", "spec/Other", "mid", "conf", "configs", ".../x", "app/...", " ", "a /b", "x/... /y",
 		"stra\u00dfen/x", "README.", "x\\y", `\`, "conf/a.txt", "Conf/x", "\xff\xfe", "oracles\xff", "unsealed/x", "...", " ", "App/x", "deeper/x",
 	} {
 		if Alias([]byte(path), p) {

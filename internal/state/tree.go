@@ -86,7 +86,11 @@ func (e rawEntry) dir() bool {
 type treeReader struct {
 	rest  []byte
 	width int // bytes of an id
-	names []rawEntry
+	last  rawEntry
+	begun bool
+	// heads are the names before the last that it begins with, shortest first: only
+	// they may stand again, as a directory's.
+	heads [][]byte
 }
 
 // next answers the next entry; false at the end. A tree that cannot be read, or
@@ -110,31 +114,29 @@ func (t *treeReader) next() (e rawEntry, ok bool, what string) {
 	if what := badName(e.name); what != "" {
 		return e, true, what
 	}
-	if what := t.order(e); what != "" {
-		return e, true, what
-	}
-	t.names = append(t.names, e)
-	return e, true, ""
+	return e, true, t.order(e)
 }
 
 // order: git sorts a directory as if its name ended in a slash, so a file and a
 // directory of one name need not be neighbours.
 func (t *treeReader) order(e rawEntry) string {
-	n := len(t.names)
-	if n == 0 {
+	last, begun := t.last, t.begun
+	t.last, t.begun = e, true
+	if !begun {
 		return ""
 	}
-	switch last := t.names[n-1]; {
-	case bytes.Equal(last.name, e.name):
+	for len(t.heads) > 0 && !bytes.HasPrefix(last.name, t.heads[len(t.heads)-1]) {
+		t.heads = t.heads[:len(t.heads)-1]
+	}
+	t.heads = append(t.heads, last.name)
+	if bytes.Equal(last.name, e.name) {
 		return "the name stands twice"
-	case !before(last, e):
+	}
+	if !before(last, e) {
 		return "the tree is not sorted"
 	}
-	if !e.dir() {
-		return ""
-	}
-	for i := n - 1; i >= 0 && bytes.HasPrefix(t.names[i].name, e.name); i-- {
-		if len(t.names[i].name) == len(e.name) {
+	for i := len(t.heads) - 1; i >= 0; i-- {
+		if bytes.Equal(t.heads[i], e.name) {
 			return "the name stands twice"
 		}
 	}

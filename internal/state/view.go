@@ -17,6 +17,7 @@ const (
 	maxPath  = 64 << 10
 	maxParts = 1 << 20 // remembered names
 	maxAlike = 1 << 10 // remembered trees, apart from what does not count
+	maxRoots = 1 << 14 // remembered roots, by id
 )
 
 // View is what a tree has at, and like, the paths that count. An entry stands
@@ -47,14 +48,15 @@ type Scanner struct {
 	roots                []string
 
 	class map[string]class
-	parts map[string]*part
+	parts map[place]*part
+	trees map[string]*part // of roots, by id
 	views map[string]*View
 	blobs map[string][sha256.Size]byte
 	sums  map[string]string // Mark to state
 	alike map[string]*part  // by what counts in a tree
 
 	// Room for one tree's.
-	names     []rawEntry
+	heads     [][]byte
 	hits      []hit
 	name, key []byte
 
@@ -75,9 +77,19 @@ const (
 // part is what one tree at one place has.
 type part struct {
 	protected, forbidden, aliases []Entry
-	below                         []Entry // directories to look into
+	below                         []place // directories that were looked into
 	broken                        *Broken
 	view                          *View // of a root's part, once it was put together
+}
+
+// place is a tree at a path: a hash of both. Paths of directories are not kept: of
+// thousands of levels each has the whole path above it.
+type place [16]byte
+
+func placeOf(dir Entry) place {
+	h := sha256.New()
+	h.Write([]byte(dir.ID + " " + dir.Path))
+	return place(h.Sum(nil)[:16])
 }
 
 // limits bound what trees may spell out to.
@@ -95,7 +107,7 @@ func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scann
 		repo: repo, protected: protected, forbidden: forbidden, limits: usual,
 		deep:  !protected.Plain() || !forbidden.Plain(),
 		roots: append(protected.Roots(), forbidden.Roots()...),
-		class: map[string]class{}, parts: map[string]*part{}, views: map[string]*View{}, alike: map[string]*part{},
+		class: map[string]class{}, parts: map[place]*part{}, trees: map[string]*part{}, views: map[string]*View{}, alike: map[string]*part{},
 		blobs: map[string][sha256.Size]byte{}, sums: map[string]string{},
 	}
 }
@@ -103,19 +115,35 @@ func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scann
 // Views answers the view of each treeish (a tree's id, or "<commit>^{tree}"). A
 // treeish that is not there is an error.
 func (s *Scanner) Views(ctx context.Context, trees []string) ([]*View, error) {
-	parts := make([]*part, len(trees))
-	err := s.read(ctx, trees, func(i int, data []byte, width int) {
-		parts[i] = s.scan(data, width, "")
-	})
-	if err != nil {
-		return nil, err
+	var once []string
+	asked := map[string]bool{}
+	for _, tree := range trees {
+		if s.trees[tree] == nil && !asked[tree] {
+			asked[tree] = true
+			once = append(once, tree)
+		}
 	}
-	if err := s.descend(ctx, parts); err != nil {
+	if len(s.trees)+len(once) > maxRoots {
+		clear(s.trees)
+		once = slices.Compact(slices.Sorted(slices.Values(trees)))
+	}
+	var dirs []Entry
+	err := s.read(ctx, once, func(i int, data []byte, width int) {
+		s.trees[once[i]] = s.scan(data, width, "", &dirs)
+	})
+	if err == nil {
+		err = s.descend(ctx, dirs)
+	}
+	if err != nil {
+		// What was not looked into must not be found again.
+		clear(s.trees)
+		clear(s.alike)
+		clear(s.parts)
 		return nil, err
 	}
 	views := make([]*View, len(trees))
-	for i, p := range parts {
-		views[i] = s.view(p)
+	for i, tree := range trees {
+		views[i] = s.view(s.trees[tree])
 	}
 	return views, nil
 }
@@ -144,54 +172,26 @@ func (s *Scanner) read(ctx context.Context, trees []string, each func(i int, dat
 	})
 }
 
-// descend reads, level by level, the directories that parts ask for. A tree that
+// descend reads, level by level, the directories that trees ask for. A tree that
 // stands at several paths is read once, and what trees spell out is bounded.
-func (s *Scanner) descend(ctx context.Context, parts []*part) error {
+func (s *Scanner) descend(ctx context.Context, dirs []Entry) error {
 	most := s.looked + s.limits.looks
-	for len(parts) > 0 {
-		var (
-			once []string
-			at   = map[string][]string{}
-			seen = map[string]bool{}
-			left = s.limits.dirs
-		)
-		for _, p := range parts {
-			for _, dir := range p.below {
-				key := partKey(dir)
-				if s.parts[key] != nil || seen[key] {
-					continue
-				}
-				if !left.take(dir.Path) {
-					return tooMany(dir.Path)
-				}
-				seen[key] = true
-				if at[dir.ID] == nil {
-					once = append(once, dir.ID)
-				}
-				at[dir.ID] = append(at[dir.ID], dir.Path)
-			}
+	for len(dirs) > 0 {
+		once, at, err := s.level(dirs)
+		if err != nil {
+			return err
 		}
-		var (
-			next []*part
-			full error
-		)
-		left = s.limits.dirs
-		err := s.read(ctx, once, func(i int, data []byte, width int) {
+		dirs = nil
+		var full error
+		err = s.read(ctx, once, func(i int, data []byte, width int) {
 			for _, path := range at[once[i]] {
 				if full != nil {
 					return
 				}
-				p := s.scan(data, width, path+"/")
+				s.parts[placeOf(Entry{ID: once[i], Path: path})] = s.scan(data, width, path+"/", &dirs)
 				if s.looked > most {
 					full = tooMany(path)
 				}
-				for _, dir := range p.below {
-					if !left.take(dir.Path) {
-						full = tooMany(path)
-					}
-				}
-				s.parts[once[i]+path] = p
-				next = append(next, p)
 			}
 		})
 		if err == nil {
@@ -200,21 +200,42 @@ func (s *Scanner) descend(ctx context.Context, parts []*part) error {
 		if err != nil {
 			return err
 		}
-		parts = next
 	}
 	return nil
+}
+
+// level answers the trees of a level that have to be read, and the paths at which
+// each stands.
+func (s *Scanner) level(dirs []Entry) (once []string, at map[string][]string, err error) {
+	left := s.limits.dirs
+	at = map[string][]string{}
+	seen := map[place]bool{}
+	for _, dir := range dirs {
+		key := placeOf(dir)
+		if s.parts[key] != nil || seen[key] {
+			continue
+		}
+		if !left.take(dir.Path) {
+			return nil, nil, tooMany(dir.Path)
+		}
+		seen[key] = true
+		if at[dir.ID] == nil {
+			once = append(once, dir.ID)
+		}
+		at[dir.ID] = append(at[dir.ID], dir.Path)
+	}
+	return once, at, nil
 }
 
 func tooMany(path string) error {
 	return &Broken{Path: path, What: "the trees spell out to more than is read"}
 }
 
-func partKey(dir Entry) string { return dir.ID + dir.Path }
-
-// scan sorts the entries of one tree. prefix ends in a slash, or is empty.
-func (s *Scanner) scan(data []byte, width int, prefix string) *part {
+// scan sorts the entries of one tree. prefix ends in a slash, or is empty. The
+// directories to look into go to dirs, unless that was done before.
+func (s *Scanner) scan(data []byte, width int, prefix string, dirs *[]Entry) *part {
 	var broken *Broken
-	t := treeReader{rest: data, width: width, names: s.names[:0]}
+	t := treeReader{rest: data, width: width, heads: s.heads[:0]}
 	s.hits = s.hits[:0]
 	name := append(s.name[:0], prefix...)
 	for {
@@ -231,9 +252,9 @@ func (s *Scanner) scan(data []byte, width int, prefix string) *part {
 			s.hits = append(s.hits, hit{c, raw})
 		}
 	}
-	s.names, s.name = t.names[:0], name
+	s.heads, s.name = t.heads[:0], name
 	if broken != nil || s.deep {
-		return s.part(prefix, broken)
+		return s.part(prefix, broken, dirs)
 	}
 	// Nearly every tree of a history has what the one before it has.
 	key := append(append(s.key[:0], prefix...), 0)
@@ -245,7 +266,7 @@ func (s *Scanner) scan(data []byte, width int, prefix string) *part {
 	if p := s.alike[string(key)]; p != nil {
 		return p
 	}
-	p := s.part(prefix, nil)
+	p := s.part(prefix, nil, dirs)
 	if len(s.alike) < maxAlike {
 		s.alike[string(key)] = p
 	}
@@ -259,16 +280,29 @@ type hit struct {
 }
 
 // part keeps the hits of one tree.
-func (s *Scanner) part(prefix string, broken *Broken) *part {
+func (s *Scanner) part(prefix string, broken *Broken, dirs *[]Entry) *part {
 	p := &part{broken: broken}
 	for _, h := range s.hits {
-		p.sort(h.class, h.rawEntry, prefix+string(h.name))
+		e := h.entry(prefix + string(h.name))
+		p.sort(h.class, e)
+		if h.class&onTheWay == 0 || !e.Dir() {
+			continue
+		}
+		if len(e.Path) > maxPath {
+			p.broken = longPath(e.Path)
+			continue
+		}
+		p.below = append(p.below, placeOf(e))
+		*dirs = append(*dirs, e)
 	}
 	return p
 }
 
-func (p *part) sort(c class, raw rawEntry, path string) {
-	e := raw.entry(path)
+func longPath(path string) *Broken {
+	return &Broken{Path: path[:80] + "...", What: "the path is too long"}
+}
+
+func (p *part) sort(c class, e Entry) {
 	if c&isProtected != 0 {
 		p.protected = append(p.protected, e)
 	}
@@ -278,14 +312,6 @@ func (p *part) sort(c class, raw rawEntry, path string) {
 	if c&isAlias != 0 {
 		p.aliases = append(p.aliases, e)
 	}
-	if c&onTheWay == 0 || !e.Dir() {
-		return
-	}
-	if len(path) > maxPath {
-		p.broken = &Broken{Path: path[:80] + "...", What: "the path is too long"}
-		return
-	}
-	p.below = append(p.below, e)
 }
 
 // classify remembers names: a history has the same ones over and over.
@@ -358,7 +384,7 @@ func (s *Scanner) gather(v *View, p *part) {
 		v.Broken = p.broken
 	}
 	for _, dir := range p.below {
-		s.gather(v, s.parts[partKey(dir)])
+		s.gather(v, s.parts[dir])
 	}
 }
 
