@@ -62,32 +62,31 @@ type Signed struct {
 // lines "account NAME", that may never approve. Each file must be a regular file
 // that belongs to root or to this process's user and that nobody else may write.
 // agentsFile may be empty: none. serverKeys are public keys ("ssh-ed25519 AAAA…")
-// of the server's own, which may not approve either. The error is policy.Faults:
-// every fault of every file.
+// of the server's own, of any kind and size, which may not approve either. The
+// error is policy.Faults: every fault of every file.
 func LoadSigners(maintainersFile, revokedFile, agentsFile string, serverKeys ...string) (Signers, error) {
 	var r signersReader
 	s := Signers{
 		keys:    r.maintainers(maintainersFile),
-		revoked: r.keyList(revokedFile, nil),
+		revoked: map[string]bool{},
 	}
-	accounts := map[string]int{}
-	agents := map[string]bool{}
+	for blob := range r.keyList(revokedFile, nil) {
+		s.revoked[blob] = true
+	}
+	accounts, agents := map[string]int{}, map[string]int{}
 	if agentsFile != "" {
 		agents = r.keyList(agentsFile, accounts)
 	}
-	for _, line := range serverKeys {
-		key, err := ParsePublicKey(line)
-		if err != nil {
-			r.fault(maintainersFile, 0, fmt.Sprintf("a key of the server's own: %v", err))
-			continue
-		}
-		agents[string(key.Marshal())] = true
-	}
+	own := r.ownKeys(maintainersFile, serverKeys)
 	for blob, one := range s.keys {
-		if agents[blob] {
-			r.fault(maintainersFile, one.line, fmt.Sprintf("the key of %q is an agent's or the server's own", one.person))
+		lower := strings.ToLower(one.person)
+		if at, ok := agents[blob]; ok {
+			r.fault(maintainersFile, one.line, fmt.Sprintf("the key of %q is an agent's: %s:%d", one.person, agentsFile, at))
 		}
-		if at, ok := accounts[strings.ToLower(one.person)]; ok {
+		if own[blob] {
+			r.fault(maintainersFile, one.line, fmt.Sprintf("the key of %q is the server's own", one.person))
+		}
+		if at, ok := accounts[lower]; ok {
 			r.fault(maintainersFile, one.line, fmt.Sprintf("%q may never approve: %s:%d", one.person, agentsFile, at))
 		}
 	}
@@ -256,8 +255,8 @@ func oddLine(line string) string {
 
 // keyList reads public keys, one a line; with accounts not nil also
 // "account NAME".
-func (r *signersReader) keyList(file string, accounts map[string]int) map[string]bool {
-	out := map[string]bool{}
+func (r *signersReader) keyList(file string, accounts map[string]int) (lines map[string]int) {
+	out := map[string]int{}
 	r.lines(file, func(n int, line string) {
 		if strings.HasPrefix(line, "SSHKRL") {
 			r.fault(file, n, "a binary revocation list; want public keys, one a line")
@@ -277,8 +276,22 @@ func (r *signersReader) keyList(file string, accounts map[string]int) map[string
 			r.fault(file, n, err.Error())
 			return
 		}
-		out[string(key)] = true
+		out[string(key)] = n
 	})
+	return out
+}
+
+// ownKeys are the keys that a server proves to be itself with.
+func (r *signersReader) ownKeys(file string, lines []string) map[string]bool {
+	out := map[string]bool{}
+	for _, line := range lines {
+		key, err := listedKey(strings.Fields(line))
+		if err != nil {
+			r.fault(file, 0, fmt.Sprintf("a key of the server's own: %v", err))
+			continue
+		}
+		out[string(key)] = true
+	}
 	return out
 }
 
@@ -298,6 +311,9 @@ func listedKey(fields []string) ([]byte, error) {
 	}
 	if key.Type() != fields[0] {
 		return nil, fmt.Errorf("the key says type %q and is of type %q", fields[0], key.Type())
+	}
+	if cert, ok := key.(*ssh.Certificate); ok {
+		key = cert.Key // what is certified is the key that signs
 	}
 	return key.Marshal(), nil
 }

@@ -134,8 +134,28 @@ func TestServerKeysMayNotApprove(t *testing.T) {
 	if _, err := LoadSigners(f[0], f[1], f[2], "moon"); err == nil {
 		t.Error("an unreadable key of the server's own is passed over")
 	}
-	if _, err := LoadSigners(f[0], f[1], f[2], freshKey(t)); err != nil {
-		t.Error(err)
+	weak := keyLine(softSigner(t, newRSA(t, 2048)).PublicKey())
+	if _, err := LoadSigners(f[0], f[1], f[2], freshKey(t), weak); err != nil {
+		t.Errorf("keys of the server's that are nobody's: %v", err)
+	}
+}
+
+// A certificate that is revoked, or an agent's, stands for the key it certifies.
+func TestACertificateInAListIsItsKey(t *testing.T) {
+	signer := softSigner(t, newEd25519(t))
+	cert := blobLine(t, certificate(t, signer))
+	f := files(t, "alice "+keyLine(signer.PublicKey())+"\n", "", cert+"\n")
+	if _, err := LoadSigners(f[0], f[1], f[2]); err == nil || !strings.Contains(err.Error(), "is an agent's") {
+		t.Errorf("an agent's certificate: %v", err)
+	}
+	f = files(t, "alice "+keyLine(signer.PublicKey())+"\n", cert+"\n", "")
+	signers, err := LoadSigners(f[0], f[1], f[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	statement := []byte(vector(t).Statement)
+	if _, err := signers.VerifyBytes(NamespaceChange, statement, sign(t, signer, NamespaceChange, statement, ""), vectorTime); !errors.Is(err, ErrRevoked) {
+		t.Errorf("a revoked certificate: %v", err)
 	}
 }
 

@@ -13,6 +13,14 @@ type Trailer struct {
 	Value string
 }
 
+// Message is what follows the headers of a raw commit: what stands after the
+// first empty line, and nothing where there is none. No header counts as text,
+// whatever it says.
+func Message(commit []byte) []byte {
+	_, text, _ := bytes.Cut(commit, []byte("\n\n"))
+	return text
+}
+
 // Parse returns the trailers of message, the raw bytes after a commit's headers,
 // in order; none where the message has no trailer block. The time is linear in
 // the message.
