@@ -68,9 +68,22 @@ func (j *judgement) prepare(ctx context.Context, updates []push.Update) error {
 }
 
 // cut looks whether a history could not be read because a shallow clone pushed a
-// part of it, which is the push's fault. Any other failure stays one.
+// part of it, or because its trees spell out to too much, which is the push's
+// fault. Any other failure stays one.
 func (j *judgement) cut(ctx context.Context, failed error) error {
 	if ctx.Err() != nil || j.lenient() {
+		return failed
+	}
+	var broken *state.Broken
+	if errors.As(failed, &broken) {
+		for _, m := range j.each(func(*move) bool { return true }) {
+			if len(j.findings) < maxShown {
+				j.malformed(m, broken)
+			}
+		}
+		if j.shallow = j.refused(); j.shallow {
+			return nil
+		}
 		return failed
 	}
 	for _, m := range j.each(func(*move) bool { return true }) {
@@ -219,7 +232,7 @@ type scope struct {
 // a walk of its own.
 func (j *judgement) scope(ctx context.Context, m *move, shared scope) (scope, error) {
 	shared.set = shared.graph.Reach(shared.graph.Find(m.commit))
-	if m.before() == "" || slices.Contains(shared.exclude, m.Old) {
+	if m.before() == "" || slices.Contains(shared.exclude, m.Old) || !shared.bad.in(shared.set) {
 		return shared, nil
 	}
 	if old := shared.graph.Find(m.Old); shared.graph.Inside(old) {
@@ -246,6 +259,23 @@ func (f *faults) none() bool {
 	return len(f.moved) == 0 && len(f.forbidden) == 0 && len(f.aliases) == 0 && len(f.broken) == 0
 }
 
+// in says that a commit of the set is among them.
+func (f *faults) in(set gitrepo.Set) bool {
+	for n, on := range set {
+		if on && f.has(gitrepo.Node(n)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.moved, func(n gitrepo.Node) bool { return set[n] })
+}
+
+// has says that no approval helps the commit.
+func (f *faults) has(n gitrepo.Node) bool {
+	_, forbidden := f.forbidden[n]
+	_, alias := f.aliases[n]
+	return forbidden || alias || f.broken[n] != nil
+}
+
 // inspect looks at every commit of a walk once, whatever refs they are for.
 func (j *judgement) inspect(ctx context.Context, w *walk) (*faults, error) {
 	forbidden, err := w.forbidden(ctx, j.scanner)
@@ -254,16 +284,15 @@ func (j *judgement) inspect(ctx context.Context, w *walk) (*faults, error) {
 	}
 	f := &faults{forbidden: forbidden, aliases: w.aliases(), broken: w.broken()}
 	for _, n := range w.moved() {
-		_, err := j.scanner.State(ctx, w.views[n])
-		var broken *state.Broken
-		if errors.As(err, &broken) {
-			f.broken[n] = broken
-			continue
-		}
-		if err != nil {
+		broken, err := j.scanner.Sound(ctx, w.views[n])
+		switch {
+		case err != nil:
 			return nil, err
+		case broken != nil:
+			f.broken[n] = broken
+		default:
+			f.moved = append(f.moved, n)
 		}
-		f.moved = append(f.moved, n)
 	}
 	return f, nil
 }
@@ -274,10 +303,12 @@ func (j *judgement) blame(m *move, judged scope) {
 	if len(bad.forbidden)+len(bad.aliases)+len(bad.broken) == 0 {
 		return
 	}
-	for n := gitrepo.Node(0); int(n) < len(judged.set); n++ {
-		if !judged.set[n] {
+	told := 0
+	for n := gitrepo.Node(0); int(n) < len(judged.set) && told < maxShown; n++ {
+		if !judged.set[n] || !bad.has(n) {
 			continue
 		}
+		told++
 		commit := judged.graph.ID(n)
 		if e, ok := bad.forbidden[n]; ok {
 			j.note(m, finding.Finding{Code: finding.ForbiddenPath, Commit: commit, Path: e.Path})

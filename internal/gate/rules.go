@@ -19,6 +19,7 @@ const maxShown = 50
 const (
 	maxRefused  = 100 // refusals after which a push is not judged further
 	maxAncestry = 200 // questions about one ref's commits, once one is known to count
+	maxStates   = 500 // commits of a ref that are known to count, before the rest goes by them
 )
 
 // stateRule: a protected ref moves to the state of its good tip, or to one that
@@ -108,9 +109,16 @@ func (j *judgement) approve(ctx context.Context, m *move, starts []string) error
 			Args: map[string]string{"what": "the valid approvals that name this ref are", "limit": "64"}})
 		return nil
 	}
-	m.chain = shortest(enough(steps(offer.free), j.Threshold), from, m.state)
+	var own *approved
+	if m.chain, own, err = j.chainOf(ctx, m, offer.free, from); err != nil {
+		return err
+	}
 	if m.chain == nil {
 		if j.open(m) {
+			return nil
+		}
+		if own != nil {
+			j.note(m, finding.Finding{Code: finding.ApprovalAuthor, Args: map[string]string{"approval": own.Hash, "person": own.Person, "topic": m.topicName()}})
 			return nil
 		}
 		f, err := j.missing(ctx, m, offer, from)
@@ -162,20 +170,11 @@ func (j *judgement) takesOn(ctx context.Context, m *move) error {
 // historyRule: each commit that moved the protected paths has a state that an
 // enforced protected ref stands in, or that an approval for one leads to.
 func (j *judgement) historyRule(ctx context.Context, m *move, judged scope) error {
-	var loose []gitrepo.Node
-	for _, n := range judged.bad.moved {
-		if !judged.set[n] {
-			continue
-		}
-		ok, err := j.accounted(ctx, m, judged.views[n])
-		if err != nil {
-			return err
-		}
-		if !ok {
-			loose = append(loose, n)
-		}
+	loose, err := j.loose(ctx, m, judged)
+	if err != nil {
+		return err
 	}
-	loose, err := j.outside(ctx, m, judged, loose)
+	loose, err = j.outside(ctx, m, judged, loose)
 	if err != nil || len(loose) == 0 {
 		return err
 	}
@@ -191,6 +190,35 @@ func (j *judgement) historyRule(ctx context.Context, m *move, judged scope) erro
 	items, err := j.subjects(ctx, judged.graph, loose)
 	j.note(m, finding.Finding{Code: finding.HistoryUnapproved, Items: items, Args: args("topic", m.topicName())})
 	return err
+}
+
+// loose are the commits that moved the protected paths to a state that nobody
+// accounts for. Of many such states the rest goes by what is known of them.
+func (j *judgement) loose(ctx context.Context, m *move, judged scope) ([]gitrepo.Node, error) {
+	var nodes []gitrepo.Node
+	known := map[string]bool{} // by mark
+	strange := 0
+	for _, n := range judged.bad.moved {
+		if !judged.set[n] {
+			continue
+		}
+		v := judged.views[n]
+		ok, seen := known[v.Mark]
+		if !seen && strange < maxStates {
+			var err error
+			ok, err = j.accounted(ctx, m, v)
+			var broken *state.Broken
+			if err != nil && !errors.As(err, &broken) {
+				return nil, err
+			}
+			known[v.Mark] = ok
+		}
+		if !ok {
+			nodes = append(nodes, n)
+			strange++
+		}
+	}
+	return nodes, nil
 }
 
 func args(name, value string) map[string]string {
@@ -255,14 +283,18 @@ func (j *judgement) changed(ctx context.Context, from string, v *state.View) ([]
 		}
 	}
 	before, err := j.scanner.Below(ctx, base.Protected)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		after, aerr := j.scanner.Below(ctx, v.Protected)
+		if aerr == nil {
+			return differing(before, after), nil
+		}
+		err = aerr
 	}
-	after, err := j.scanner.Below(ctx, v.Protected)
-	if err != nil {
-		return nil, err
+	var broken *state.Broken
+	if errors.As(err, &broken) {
+		return nil, nil // too much to name
 	}
-	return differing(before, after), nil
+	return nil, err
 }
 
 func differing(before, after []state.Entry) []string {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/sealgate/sealgate/internal/gitrepo"
@@ -186,26 +187,20 @@ func (w *walk) carried(n gitrepo.Node) bool {
 	return false
 }
 
-// freshBelow is the first forbidden file of v that none of the others has.
+// freshBelow is a forbidden file of v that none of the others has; what is there,
+// where there is too much of it to tell.
 func freshBelow(ctx context.Context, s *state.Scanner, v *state.View, others []*state.View) (state.Entry, bool, error) {
-	had := map[state.Entry]bool{}
-	for _, other := range others {
-		below, err := s.Below(ctx, other.Forbidden)
-		if err != nil {
-			return state.Entry{}, false, err
-		}
-		for _, e := range below {
-			had[e] = true
-		}
+	if len(v.Forbidden) == 0 {
+		return state.Entry{}, false, nil
 	}
-	below, err := s.Below(ctx, v.Forbidden)
-	if err != nil {
-		return state.Entry{}, false, err
+	had := make([][]state.Entry, len(others))
+	for i, other := range others {
+		had[i] = other.Forbidden
 	}
-	for _, e := range below {
-		if !had[e] {
-			return e, true, nil
-		}
+	e, ok, err := s.Fresh(ctx, v.Forbidden, had)
+	var broken *state.Broken
+	if errors.As(err, &broken) {
+		return v.Forbidden[0], true, nil
 	}
-	return state.Entry{}, false, nil
+	return e, ok, err
 }

@@ -3,7 +3,9 @@ package gitrepo
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -141,6 +143,42 @@ func (r *Repo) ReadAll(ctx context.Context, names []string, most int64, each fun
 		}
 		if fail == nil {
 			fail = each(i, o, data)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return fail
+}
+
+// SumAll calls each, in order, with every name's object and the SHA-256 of its
+// bytes, which are never in memory as a whole; ErrTooLarge where they are more than
+// most. Each must not ask the Repo for more.
+func (r *Repo) SumAll(ctx context.Context, names []string, most int64, each func(i int, o Object, sum [sha256.Size]byte, err error) error) error {
+	var fail error
+	h := sha256.New()
+	err := r.request(ctx, "contents", names, func(i int, o Object, out *bufio.Reader) error {
+		var (
+			sum [sha256.Size]byte
+			bad error
+		)
+		if !o.Missing() {
+			h.Reset()
+			into := io.Writer(h)
+			if o.Size > most {
+				into, bad = io.Discard, ErrTooLarge
+			}
+			if _, err := io.CopyN(into, out, o.Size); err != nil {
+				return err
+			}
+			if end, err := out.ReadByte(); err != nil || end != '\n' {
+				return cmp.Or(err, errors.New("git's answer is out of step"))
+			}
+			h.Sum(sum[:0])
+		}
+		if fail == nil {
+			fail = each(i, o, sum, bad)
 		}
 		return nil
 	})

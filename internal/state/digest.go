@@ -81,8 +81,8 @@ func (s *Scanner) leaves(ctx context.Context, entries []Entry, strict bool) ([]E
 	for len(dirs) > 0 {
 		var ids, paths []string
 		for _, e := range dirs {
-			if strict && (typeOf(e.Mode) == "" || strings.Trim(e.ID, "0") == "") {
-				return nil, &Broken{Path: e.Path, What: "mode or id is not one that git writes"}
+			if strict && badEntry(e.Mode, e.ID) {
+				return nil, oddEntry(e.Path)
 			}
 			if e.Dir() {
 				ids, paths = append(ids, e.ID), append(paths, e.Path)
@@ -98,6 +98,12 @@ func (s *Scanner) leaves(ctx context.Context, entries []Entry, strict bool) ([]E
 	}
 	slices.SortStableFunc(leaves, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
 	return leaves, nil
+}
+
+func badEntry(mode, id string) bool { return typeOf(mode) == "" || strings.Trim(id, "0") == "" }
+
+func oddEntry(path string) *Broken {
+	return &Broken{Path: path, What: "mode or id is not one that git writes"}
 }
 
 // room is what may still be listed. Trees that name one another many times over
@@ -132,10 +138,12 @@ func (s *Scanner) list(ctx context.Context, ids, paths []string, strict bool, le
 				return
 			}
 			var wrong *Broken
+			had := len(out)
 			if out, wrong = entriesOf(out, dir, data, width, left); broken == nil {
 				broken = wrong
 			}
-			if left.entries < 0 || left.bytes < 0 {
+			s.spelled += len(out) - had
+			if left.entries < 0 || left.bytes < 0 || s.spelled > s.limits.spelled {
 				full = tooMany(dir)
 			}
 		}
@@ -175,6 +183,50 @@ func entriesOf(out []Entry, dir string, data []byte, width int, left *room) ([]E
 	}
 }
 
+// Fresh is a file, symlink or submodule at or below entries that none of others has
+// at its path; false where there is none. What others have as it is, is not read. A
+// *Broken error says that there is too much of it.
+func (s *Scanner) Fresh(ctx context.Context, entries []Entry, others [][]Entry) (Entry, bool, error) {
+	left := s.limits.leaves
+	var had []Entry
+	for _, list := range others {
+		had = append(had, list...)
+	}
+	for level := entries; len(level) > 0; {
+		known := map[Entry]bool{}
+		for _, e := range had {
+			known[e] = true
+		}
+		var ids, paths []string
+		here := map[string]bool{}
+		for _, e := range level {
+			switch {
+			case known[e]:
+			case !e.Dir():
+				return e, true, nil
+			default:
+				ids, paths = append(ids, e.ID), append(paths, e.Path)
+				here[e.Path] = true
+			}
+		}
+		next, err := s.list(ctx, ids, paths, false, &left)
+		if err != nil {
+			return Entry{}, false, err
+		}
+		ids, paths = nil, nil
+		for _, e := range had {
+			if e.Dir() && here[e.Path] {
+				ids, paths = append(ids, e.ID), append(paths, e.Path)
+			}
+		}
+		if had, err = s.list(ctx, ids, paths, false, &left); err != nil {
+			return Entry{}, false, err
+		}
+		level = next
+	}
+	return Entry{}, false, nil
+}
+
 // hash fills blobs with the SHA-256 of what leaves contain.
 func (s *Scanner) hash(ctx context.Context, leaves []Entry) error {
 	var ids []string
@@ -186,16 +238,16 @@ func (s *Scanner) hash(ctx context.Context, leaves []Entry) error {
 		seen[e.ID] = true
 		ids = append(ids, e.ID)
 	}
-	return s.repo.ReadAll(ctx, ids, maxBlob, func(i int, o gitrepo.Object, data []byte) error {
+	return s.repo.SumAll(ctx, ids, maxBlob, func(i int, o gitrepo.Object, sum [sha256.Size]byte, err error) error {
 		switch {
 		case o.Missing():
 			return fmt.Errorf("read blob %q: %w", ids[i], gitrepo.ErrMissing)
 		case o.Type != gitrepo.Blob:
 			return fmt.Errorf("read blob %q: it is a %s", ids[i], o.Type)
-		case data == nil:
-			return fmt.Errorf("read blob %q: %w", ids[i], gitrepo.ErrTooLarge)
+		case err != nil:
+			return fmt.Errorf("read blob %q: %w", ids[i], err)
 		}
-		s.blobs[ids[i]] = sha256.Sum256(data)
+		s.blobs[ids[i]] = sum
 		return nil
 	})
 }

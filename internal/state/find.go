@@ -94,7 +94,7 @@ func Leaves(ctx context.Context, repo *gitrepo.Repo, e Entry, most int) ([]Entry
 	if e == (Entry{}) {
 		return nil, nil
 	}
-	s := Scanner{repo: repo, limits: limits{leaves: room{entries: most, bytes: most * bytesEach}}}
+	s := Scanner{repo: repo, limits: limits{leaves: room{entries: most, bytes: most * bytesEach}, spelled: most}}
 	leaves, err := s.Below(ctx, []Entry{e})
 	var broken *Broken
 	if errors.As(err, &broken) || errors.Is(err, gitrepo.ErrTooLarge) {

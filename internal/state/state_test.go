@@ -252,7 +252,7 @@ func TestTreesThatSpellOutWithoutBoundAreRefused(t *testing.T) {
 	}
 	state := func(tree string, pattern string) error {
 		s := NewScanner(r.Repo, protected(t, pattern), policy.Patterns{})
-		s.limits = limits{leaves: room{20_000, 1 << 20}, dirs: room{20_000, 1 << 20}, looks: 2 << 20}
+		s.limits = limits{leaves: room{20_000, 1 << 20}, dirs: room{20_000, 1 << 20}, looks: 2 << 20, spelled: 40_000}
 		v, err := s.View(ctx, r.tree(Entry{"oracles", modeDir, tree}))
 		if err == nil {
 			_, err = s.State(ctx, v)

@@ -47,21 +47,23 @@ type Scanner struct {
 	deep                 bool // a pattern has a wildcard: every directory may matter
 	roots                []string
 
-	class map[string]class
-	parts map[place]*part
-	trees map[string]*part // of roots, by id
-	views map[string]*View
-	blobs map[string][sha256.Size]byte
-	sums  map[string]string // Mark to state
-	alike map[string]*part  // by what counts in a tree
+	class  map[string]class
+	parts  map[place]*part
+	trees  map[string]*part // of roots, by id
+	views  map[string]*View
+	blobs  map[string][sha256.Size]byte
+	sums   map[string]string // Mark to state
+	alike  map[string]*part  // by what counts in a tree
+	shapes map[string]*shape // by tree
 
 	// Room for one tree's.
 	heads     [][]byte
 	hits      []hit
 	name, key []byte
 
-	limits limits
-	looked int // bytes of all paths looked at
+	limits  limits
+	looked  int // bytes of all paths looked at
+	spelled int // entries listed
 }
 
 // class says what a path is; several may hold.
@@ -97,9 +99,12 @@ type limits struct {
 	leaves room // at and below the protected paths, in one tree
 	dirs   room // on the way there, on one level
 	looks  int  // bytes of all paths looked at, in one request
+	// spelled bounds what is listed in a Scanner's life. An honest push lists what its
+	// tips have, and the states that somebody signed.
+	spelled int
 }
 
-var usual = limits{leaves: room{1_000_000, 256 << 20}, dirs: room{1 << 18, 256 << 20}, looks: 512 << 20}
+var usual = limits{leaves: room{1_000_000, 256 << 20}, dirs: room{1 << 18, 256 << 20}, looks: 512 << 20, spelled: 16 << 20}
 
 // NewScanner makes a Scanner; forbidden may name nothing.
 func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scanner {
@@ -108,7 +113,7 @@ func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scann
 		deep:  !protected.Plain() || !forbidden.Plain(),
 		roots: append(protected.Roots(), forbidden.Roots()...),
 		class: map[string]class{}, parts: map[place]*part{}, trees: map[string]*part{}, views: map[string]*View{}, alike: map[string]*part{},
-		blobs: map[string][sha256.Size]byte{}, sums: map[string]string{},
+		blobs: map[string][sha256.Size]byte{}, sums: map[string]string{}, shapes: map[string]*shape{},
 	}
 }
 
@@ -227,7 +232,7 @@ func (s *Scanner) level(dirs []Entry) (once []string, at map[string][]string, er
 	return once, at, nil
 }
 
-func tooMany(path string) error {
+func tooMany(path string) *Broken {
 	return &Broken{Path: path, What: "the trees spell out to more than is read"}
 }
 
