@@ -72,6 +72,7 @@ var rules = map[string]rule{
 	"internal/arch":                    {},
 	"internal/rig":                     {},
 	"internal/e2e":                     {ours: []string{"internal/rig"}},
+	"internal/story":                   {ours: []string{"internal/rig"}},
 	"bench":                            {ours: []string{"internal/rig"}},
 }
 

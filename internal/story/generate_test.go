@@ -1,0 +1,510 @@
+package story
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// teller makes stories up. It asks the sound model how the story stands, so that
+// much of what it makes up is nearly lawful: a gate that refuses everything would
+// agree with a model on noise.
+type teller struct {
+	*rand.Rand
+	s *story
+	w *model
+}
+
+// The refs of a story, beside the protected ones.
+var otherRefs = []string{
+	"refs/heads/topic", "refs/heads/fix/one", "refs/heads/oracle-change/fees", "refs/tags/v1", "refs/notes/commits", "refs/for/main/topic",
+	"refs/pull/7/head", "refs/heads/old",
+}
+
+// tell makes up the story of a seed.
+func tell(seed int64, how how) *story {
+	t := &teller{Rand: rand.New(rand.NewPCG(uint64(seed), 4)), s: &story{seed: seed, how: how, baseline: map[string]int{}, refs: map[string]int{}}}
+	s := t.s
+	s.sha256 = t.chance(6)
+	s.protected = []string{"refs/heads/main"}
+	if t.chance(35) {
+		s.protected = append(s.protected, "refs/heads/stable")
+	}
+	t.graph()
+	t.start()
+	t.w = s.begin(unbroken)
+	for n := 3 + t.IntN(6); len(s.events) < n; {
+		t.next()
+	}
+	return s
+}
+
+// chance is true so many times in a hundred.
+func (t *teller) chance(percent int) bool { return t.IntN(100) < percent }
+
+func pick[T any](t *teller, list []T) T { return list[t.IntN(len(list))] }
+
+// graph makes commits up: lines, forks, merges of two and more, criss-cross,
+// roots, histories that start without protected files, clocks that run backwards.
+func (t *teller) graph() {
+	n := 6 + t.IntN(10)
+	skewed := t.chance(15)
+	for i := range n {
+		o := object{date: i}
+		if skewed {
+			o.date = t.IntN(40)
+		}
+		o.parents = t.parents(i)
+		o.tree = t.content(o.parents)
+		t.s.objects = append(t.s.objects, o)
+		t.inMessage(i)
+	}
+	if t.chance(30) {
+		t.s.objects = append(t.s.objects, object{kind: tagKind, parents: []int{t.IntN(n)}})
+	}
+	if t.chance(10) {
+		t.s.objects = append(t.s.objects, object{kind: treeKind, parents: []int{t.IntN(n)}})
+	}
+}
+
+func (t *teller) parents(i int) []int {
+	if i == 0 || t.chance(4) {
+		return nil
+	}
+	near := func() int {
+		if t.chance(60) {
+			return i - 1
+		}
+		return t.IntN(i)
+	}
+	count := 1
+	if t.chance(30) {
+		count = 2
+	}
+	if t.chance(5) {
+		count = 3
+	}
+	// Criss-cross: the merge of what the last merge merged, the other way round.
+	if last := t.s.objects[i-1]; len(last.parents) == 2 && t.chance(25) {
+		return []int{last.parents[1], last.parents[0]}
+	}
+	var out []int
+	for range count {
+		if p := near(); !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+var bodies = []string{"1\n", "2\n", "3\n"}
+
+// content is that of a parent, with some things changed: often none that count.
+func (t *teller) content(parents []int) tree {
+	out := tree{}
+	if len(parents) > 0 {
+		out = maps.Clone(t.s.objects[pick(t, parents)].tree)
+		for _, p := range parents {
+			other := t.s.objects[p].tree
+			if len(parents) > 1 && t.chance(30) { // one side's file
+				t.take(out, other)
+			}
+		}
+	} else if t.chance(75) {
+		out["rules/fees.txt"] = file{"100644", "1\n"}
+	}
+	out["src/app.txt"] = file{"100644", fmt.Sprintf("%d\n", t.IntN(1000))}
+	if t.chance(60) {
+		return out
+	}
+	for n := 1 + t.IntN(2); n > 0; n-- {
+		t.change(out)
+	}
+	return out
+}
+
+func (t *teller) take(out, other tree) {
+	for _, path := range []string{"rules/fees.txt", "freeze.json", "rules/deep/table.txt"} {
+		if f, ok := other[path]; ok {
+			t.put(out, path, f)
+		}
+	}
+}
+
+// put keeps a tree one that git can have: "rules" is a directory or something
+// else.
+func (t *teller) put(out tree, path string, f file) {
+	if path == "rules" {
+		delete(out, "rules/fees.txt")
+		delete(out, "rules/deep/table.txt")
+	} else if strings.HasPrefix(path, "rules/") {
+		delete(out, "rules")
+	}
+	out[path] = f
+}
+
+func (t *teller) change(out tree) {
+	paths := []string{"rules/fees.txt", "rules/fees.txt", "rules/deep/table.txt", "freeze.json"}
+	path := pick(t, paths)
+	switch t.IntN(12) {
+	case 0:
+		delete(out, path)
+	case 1: // rename out
+		if f, ok := out[path]; ok {
+			delete(out, path)
+			out["src/moved.txt"] = f
+		}
+	case 2: // rename in
+		if f, ok := out["src/moved.txt"]; ok {
+			delete(out, "src/moved.txt")
+			t.put(out, path, f)
+		}
+	case 3: // mode only
+		if f, ok := out[path]; ok && f.mode == "100644" {
+			out[path] = file{"100755", f.body}
+		}
+	case 4: // another type at the root, or below
+		f := pick(t, []file{{"120000", "src"}, {"100644", "1\n"}, {"160000", "m"}})
+		t.put(out, pick(t, []string{"rules", "rules/fees.txt"}), f)
+	case 5: // everything goes
+		for _, p := range append(paths, "rules") {
+			delete(out, p)
+		}
+	case 6: // what only looks protected
+		out[pick(t, []string{"src/rules/fees.txt", "rules.txt"})] = file{"100644", pick(t, bodies)}
+	default:
+		t.put(out, path, file{"100644", pick(t, bodies)})
+	}
+}
+
+// inMessage puts an approval of what a commit does into its message, sometimes.
+func (t *teller) inMessage(i int) {
+	o := &t.s.objects[i]
+	before := state("")
+	if len(o.parents) > 0 {
+		before = t.s.state(pick(t, o.parents))
+	}
+	if after := t.s.state(i); before != after && t.chance(20) {
+		o.tokens = append(o.tokens, t.grant(t.guarded(), before, after))
+	}
+	if i > 0 && t.chance(2) && len(t.s.grants) > 0 {
+		o.tokens = append(o.tokens, t.IntN(len(t.s.grants)))
+	}
+}
+
+func (t *teller) guarded() string {
+	switch {
+	case t.chance(70):
+		return "refs/heads/main"
+	case t.chance(50):
+		return t.s.protected[len(t.s.protected)-1]
+	default:
+		return pattern + "1"
+	}
+}
+
+// grant makes an approval up, mostly a sound one.
+func (t *teller) grant(ref string, before, after state) int {
+	g := grant{ref: ref, before: before, after: after, issued: -600, life: 14 * 86400, nonce: len(t.s.grants)}
+	if t.w != nil {
+		g.issued = t.w.now
+	}
+	if t.s.how != inProcess {
+		g.issued = pick(t, []int{-600, -600, 200})
+	}
+	switch t.IntN(24) {
+	case 0:
+		g.fault = stranger
+	case 1:
+		g.fault = otherRepo
+	case 2:
+		g.fault = otherPaths
+	case 3:
+		g.fault = badSignature
+	case 4:
+		g.issued, g.life = -86400, 3600 // expired, and older than the record
+	case 5:
+		g.issued = longAgo - 60 // older than the record
+	case 6:
+		g.issued, g.life = -3600, 1800 // expired
+	case 7:
+		g.issued = 86400 // not yet
+	case 8:
+		if t.s.how == inProcess {
+			g.life = 300 // expires in the middle of the story
+		}
+	}
+	t.s.grants = append(t.s.grants, g)
+	return len(t.s.grants) - 1
+}
+
+// start says where refs stand when the gate comes.
+func (t *teller) start() {
+	s := t.s
+	commits := t.commits()
+	for i, ref := range s.protected {
+		if t.chance(8) {
+			s.baseline[ref] = none
+			if i == 0 && t.chance(50) {
+				continue
+			}
+		} else {
+			s.baseline[ref] = commits[t.IntN(1+len(commits)/2)]
+			s.refs[ref] = s.baseline[ref]
+		}
+	}
+	// Branches that are older than the gate have what nobody approved.
+	for _, ref := range []string{"refs/heads/old", "refs/heads/topic", "refs/tags/v1", "refs/notes/commits"} {
+		if t.chance(20) {
+			s.refs[ref] = pick(t, commits)
+		}
+	}
+	if t.chance(6) {
+		s.refs[pattern+"1"] = pick(t, commits) // protected, and nobody adopted it
+	}
+}
+
+func (t *teller) commits() []int {
+	var out []int
+	for i, o := range t.s.objects {
+		if o.kind == commitKind {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// tell adds an event, unless the model says that it cannot be told this way.
+func (t *teller) tell(e event) *verdict {
+	e.id = len(t.s.events)
+	t.s.events = append(t.s.events, e)
+	return t.w.happen(e)
+}
+
+func (t *teller) next() {
+	switch n := t.IntN(100); {
+	case n < 62:
+		t.push()
+	case n < 72:
+		t.publish()
+	case n < 80:
+		t.hand()
+	case n < 88:
+		t.land()
+	case n < 92:
+		if t.s.how == inProcess {
+			t.tell(event{deed: waits, seconds: pick(t, []int{60, 400, 700, 2000})})
+		}
+	case n < 94:
+		if t.s.how != inProcess {
+			t.tell(event{deed: adopts, ref: t.guarded()})
+		}
+	default:
+		t.again()
+	}
+}
+
+// push is a push of one ref, or of several; where no approval leads there, one
+// may be published and the same pushed again.
+func (t *teller) push() {
+	var list []update
+	for n := 1 + max(0, t.IntN(7)-4); n > 0; n-- {
+		if u := t.update(); !slices.ContainsFunc(list, func(o update) bool { return o.ref == u.ref }) {
+			list = append(list, u)
+		}
+	}
+	e := event{deed: pushes, updates: list}
+	t.landing(&e)
+	v := t.tell(e)
+	if v.accepted() || !t.chance(55) {
+		return
+	}
+	for _, u := range list {
+		if t.w.class(u.ref) == protectedRef && (v.reasons[u.ref+": unapproved"] || v.reasons[u.ref+": stale"] || v.reasons[u.ref+": used"]) {
+			t.approve(u)
+			e.updates = slices.Clone(e.updates)
+			t.tell(e)
+			return
+		}
+	}
+}
+
+// landing says what becomes of an accepted push: mostly all of it moves and is
+// settled.
+func (t *teller) landing(e *event) {
+	e.land = make([]bool, len(e.updates))
+	all := t.chance(78)
+	for i := range e.land {
+		e.land[i] = all || t.chance(35)
+	}
+	e.settle = t.chance(65)
+}
+
+// approve publishes what a push lacked: one step, or two.
+func (t *teller) approve(u update) {
+	before := state("")
+	if r := t.w.records[u.ref]; r != nil && r.good != none {
+		before = t.s.state(r.good)
+	} else if r := t.w.records["refs/heads/main"]; r.good != none && t.chance(60) {
+		before = t.s.state(r.good)
+	}
+	after := t.s.state(t.s.commitOf(u.new))
+	if before == after {
+		return
+	}
+	if middle := t.s.state(pick(t, t.commits())); middle != before && middle != after && t.chance(20) {
+		t.announce(t.grant(u.ref, before, middle))
+		before = middle
+	}
+	t.announce(t.grant(u.ref, before, after))
+	if t.chance(15) { // a spare one
+		t.announce(t.grant(u.ref, before, after))
+	}
+}
+
+// announce publishes an approval, by a push or by hand.
+func (t *teller) announce(n int) {
+	ref := fmt.Sprintf("%s%d", approvalRef, n)
+	if t.chance(15) {
+		t.tell(event{deed: byHand, ref: ref, to: 0})
+		return
+	}
+	e := event{deed: pushes, updates: []update{{ref: ref, new: 0}}, land: []bool{true}}
+	if t.chance(10) { // an approval and other refs in one push
+		if u := t.update(); u.ref != ref {
+			e.updates, e.land = append(e.updates, u), append(e.land, true)
+		}
+	}
+	t.tell(e)
+}
+
+// publish is an approval that nobody asked for, or the end of one.
+func (t *teller) publish() {
+	if len(t.w.granted) > 0 && t.chance(25) {
+		t.tell(event{deed: pushes, updates: []update{{ref: fmt.Sprintf("%s%d", approvalRef, pick(t, t.w.granted)), new: none}}, land: []bool{true}})
+		return
+	}
+	ref := t.guarded()
+	before := t.s.state(pick(t, t.commits()))
+	if r := t.w.records[ref]; r != nil && r.good != none && t.chance(70) {
+		before = t.s.state(r.good)
+	}
+	after := t.s.state(pick(t, t.commits()))
+	if before == after {
+		return
+	}
+	if t.chance(5) {
+		ref = "refs/heads/topic" // not protected
+	}
+	t.announce(t.grant(ref, before, after))
+}
+
+// update is a ref and where it shall go.
+func (t *teller) update() update {
+	ref := pick(t, otherRefs)
+	if t.chance(60) {
+		ref = t.guarded()
+	}
+	if t.chance(1) {
+		ref = pick(t, []string{"refs/replace/x", "refs/oracle/x"})
+	}
+	u := update{ref: ref, new: t.target(ref)}
+	if t.chance(4) && t.w.value(ref) != none {
+		u.new = none
+	}
+	if t.chance(3) && t.s.how != gitPush {
+		old := pick(t, t.commits())
+		u.old = &old
+	}
+	return u
+}
+
+// target is where a ref may well go: on, back, or to where its state is allowed.
+func (t *teller) target(ref string) int {
+	commits := t.commits()
+	at := t.w.value(ref)
+	if t.chance(4) {
+		return t.IntN(len(t.s.objects))
+	}
+	like := func(want func(int) bool) int {
+		var list []int
+		for _, c := range commits {
+			if c != at && want(c) {
+				list = append(list, c)
+			}
+		}
+		if len(list) == 0 {
+			return pick(t, commits)
+		}
+		return pick(t, list)
+	}
+	switch t.IntN(5) {
+	case 0:
+		return like(func(c int) bool { return t.w.reaches(c, at) })
+	case 1:
+		return like(func(c int) bool {
+			r := t.w.records[ref]
+			return r != nil && r.good != none && t.s.state(c) == t.s.state(r.good)
+		})
+	case 2:
+		return like(func(c int) bool {
+			return slices.ContainsFunc(t.s.grants, func(g grant) bool { return g.ref == ref && g.after == t.s.state(c) })
+		})
+	case 3: // back to where it was, or its parents
+		return like(func(c int) bool { return t.w.reaches(at, c) })
+	default:
+		return pick(t, commits)
+	}
+}
+
+// hand moves a ref behind the gate's back.
+func (t *teller) hand() {
+	ref := t.guarded()
+	if t.chance(25) {
+		ref = pick(t, otherRefs)
+	}
+	to := pick(t, t.commits())
+	switch {
+	case t.chance(20):
+		to = none
+	case t.chance(30): // restored to what it was
+		if r := t.w.records[ref]; r != nil && r.good != none {
+			to = r.good
+		}
+	}
+	t.tell(event{deed: byHand, ref: ref, to: to})
+}
+
+// land lets something land late that was accepted before, or settles it late.
+func (t *teller) land() {
+	if len(t.w.flight) == 0 {
+		return
+	}
+	id := pick(t, slices.Sorted(maps.Keys(t.w.flight)))
+	f := t.w.flight[id]
+	for i := range f.updates {
+		if !f.landed[i] {
+			t.tell(event{deed: lands, push: id, only: i})
+			return
+		}
+	}
+	t.tell(event{deed: settles, push: id})
+}
+
+// again pushes once more what was pushed before.
+func (t *teller) again() {
+	var before []event
+	for _, e := range t.s.events {
+		if e.deed == pushes {
+			before = append(before, e)
+		}
+	}
+	if len(before) == 0 {
+		return
+	}
+	e := pick(t, before)
+	t.landing(&e)
+	t.tell(e)
+}

@@ -1,0 +1,102 @@
+package story
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+var (
+	firstSeed = flag.Int64("story.seed", 1, "seed of the first story")
+	number    = flag.Int("story.count", 100, "how many stories are told")
+)
+
+// play is where the stories are told.
+var theStage *stage
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	dir, err := os.MkdirTemp(scratch(), "sealgate-story-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	bin := filepath.Join(dir, "bin")
+	build := exec.Command("go", "build", "-o", bin+"/", "github.com/sealgate/sealgate/cmd/prereceive")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the hook: %v\n%s", err, out)
+		return 1
+	}
+	if theStage, err = newStage(filepath.Join(dir, "stage"), bin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// scratch is a directory in memory where there is one: the stories write
+// thousands of records down to the disk, and it is not the disk that they test.
+func scratch() string {
+	const shm = "/dev/shm"
+	if f, err := os.CreateTemp(shm, "sealgate-story-"); err == nil {
+		f.Close()
+		os.Remove(f.Name())
+		return shm
+	}
+	return ""
+}
+
+// way is how the story of a seed is told: most in this process, some by the hook's
+// program, a few by git push.
+func way(seed int64) how {
+	switch seed % 20 {
+	case 0:
+		return gitPush
+	case 5, 10, 15:
+		return program
+	default:
+		return inProcess
+	}
+}
+
+func TestTheHookDoesWhatTheModelSays(t *testing.T) {
+	var stories, hooks [3]atomic.Int64
+	seeds := make(chan int64)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for seed := range seeds {
+				s := tell(seed, way(seed))
+				diff, n, err := theStage.play(s, unbroken, filepath.Join(theStage.rig.Dir, fmt.Sprint("s", seed)))
+				stories[s.how].Add(1)
+				hooks[s.how].Add(int64(n))
+				if err != nil {
+					t.Errorf("seed %d (%s): %v", seed, hows[s.how], err)
+				}
+				if diff != nil {
+					t.Errorf("seed %d (%s): event %d %+v: %s", seed, hows[s.how], diff.event, s.events[diff.event], diff.what)
+				}
+			}
+		}()
+	}
+	for i := range *number {
+		seeds <- *firstSeed + int64(i)
+	}
+	close(seeds)
+	wg.Wait()
+	for h := range hows {
+		fmt.Fprintf(os.Stderr, "stories: %d %s, %d pushes\n", stories[h].Load(), hows[h], hooks[h].Load())
+	}
+}
