@@ -40,6 +40,8 @@ type Rules struct {
 	Baselines map[string]string // by ref: a commit, or NoBaseline
 	Signers   approval.Signers
 	Threshold int // persons a step needs; below 1 nothing is ever approved
+	// AuthorsMayApprove: an approval by somebody who wrote the change counts.
+	AuthorsMayApprove bool
 	// Protected and Forbidden are path patterns; Forbidden may name nothing.
 	Protected, Forbidden policy.Patterns
 	// Harness is the directory that mentions every oracle, or empty; Changelog names
