@@ -35,6 +35,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	now            func() time.Time
+	colours        bool // stdout is a terminal that has some
 	// try judges one commit by the sealed tree of a place, as its configuration
 	// says, writes what it found for a person, stores nothing, and returns an exit
 	// code. Nil where this build cannot replay.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -114,7 +115,8 @@ func (a *app) packetTable(entries []packetstore.Entry) error {
 		a.say("no decisions")
 		return nil
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DECISION\tFINISHED\tREPOSITORY\tREF\tCOMMIT\tOUTCOME")
 	for _, e := range entries {
 		repo := e.RepositoryName
@@ -124,7 +126,20 @@ func (a *app) packetTable(entries []packetstore.Entry) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID[:8], e.Finished.Format(time.RFC3339), printable(repo),
 			printable(strings.Join(e.Refs, " ")), printable(e.Commit[:min(10, len(e.Commit))]), outcomeOf(e))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	i := 0
+	for line := range strings.Lines(table.String()) {
+		if i > 0 && entries[i-1].Released != "" {
+			line = a.red(line)
+		}
+		i++
+		if _, err := io.WriteString(a.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // outcomeOf is a decision in a column; what must stand out is in capitals.
@@ -133,7 +148,11 @@ func outcomeOf(e packetstore.Entry) string {
 	if e.Outcome == packet.Undecided {
 		word = "not judged (" + printable(e.Cause) + ")"
 	}
-	if e.Released != "" {
+	switch e.Released {
+	case "":
+	case packet.KindOverride:
+		word += " by OVERRIDE"
+	default:
 		word += " RELEASED BY " + strings.ToUpper(printable(e.Released))
 	}
 	if e.Unsealed {
@@ -181,11 +200,38 @@ func packetShow(a *app, from *storeChoice) *cobra.Command {
 				_, err := a.stdout.Write(p.Bytes())
 				return err
 			}
-			return packet.Text(a.stdout, p)
+			return a.showPacket(p)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write the stored bytes")
 	return c
+}
+
+// showPacket writes a decision; what must not be overlooked is red on a terminal.
+func (a *app) showPacket(p packet.Packet) error {
+	var text strings.Builder
+	if err := packet.Text(&text, p); err != nil {
+		return err
+	}
+	first := true
+	for line := range strings.Lines(text.String()) {
+		if strings.HasPrefix(line, "!!") || first && p.Outcome() == packet.Released {
+			line = a.red(line)
+		}
+		first = false
+		if _, err := io.WriteString(a.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// red is a line in red, where it goes to a terminal that has colours.
+func (a *app) red(line string) string {
+	if !a.colours {
+		return line
+	}
+	return "\x1b[31m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
 }
 
 func packetFault(err error) error {
