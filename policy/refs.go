@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 )
 
@@ -35,6 +36,8 @@ const (
 	Approval
 	// Withdrawal is refs/oracle/withdrawals/<sha256>.
 	Withdrawal
+	// Override is refs/oracle/overrides/<sha256>.
+	Override
 	// Report is refs/oracle/reports/<tree id>: what a contributor found for a tree.
 	Report
 	// GateRef is refs/oracle/gate, written by the installer only: a push is refused.
@@ -47,7 +50,7 @@ var classNames = [...]string{
 	Refused: "refused", Protected: "protected", Topic: "topic", Tag: "tag",
 	OracleChange: "oracle-change", Proposal: "proposal", ProposalChange: "proposal-oracle-change",
 	Server: "server", Other: "other", Replace: "replace", Approval: "approval",
-	Withdrawal: "withdrawal", Report: "report", GateRef: "gate", OracleJunk: "oracle-junk",
+	Withdrawal: "withdrawal", Override: "override", Report: "report", GateRef: "gate", OracleJunk: "oracle-junk",
 }
 
 func (c Class) String() string {
@@ -67,6 +70,7 @@ const (
 	oracleRoot     = "refs/oracle/"
 	approvalRoot   = "refs/oracle/approvals/"
 	withdrawalRoot = "refs/oracle/withdrawals/"
+	overrideRoot   = "refs/oracle/overrides/"
 	reportRoot     = "refs/oracle/reports/"
 	gateRef        = "refs/oracle/gate"
 )
@@ -236,16 +240,28 @@ func classifyProposal(ref string, branchExists func(string) bool) Class {
 // ProposalTarget splits refs/for/<branch>[/<topic>] at the longest branch that
 // exists. Both are empty where none does.
 func ProposalTarget(ref string, branchExists func(string) bool) (branch, topic string) {
-	name, ok := strings.CutPrefix(ref, proposalRoot)
-	if !ok || branchExists == nil {
+	if branchExists == nil {
 		return "", ""
 	}
-	for end := len(name); end > 0; end = strings.LastIndexByte(name[:end], '/') {
-		if branchExists(name[:end]) {
-			return name[:end], strings.TrimPrefix(name[end:], "/")
+	for branch := range ProposalBranches(ref) {
+		if branchExists(branch) {
+			return branch, strings.TrimPrefix(strings.TrimPrefix(ref, proposalRoot+branch), "/")
 		}
 	}
 	return "", ""
+}
+
+// ProposalBranches are the branches that a proposal may be for, by their short
+// names, longest first; none where ref is no proposal.
+func ProposalBranches(ref string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		name, ok := strings.CutPrefix(ref, proposalRoot)
+		for end := len(name); ok && end > 0; end = strings.LastIndexByte(name[:end], '/') {
+			if !yield(name[:end]) {
+				return
+			}
+		}
+	}
 }
 
 func classifyOracle(ref string) Class {
@@ -256,6 +272,8 @@ func classifyOracle(ref string) Class {
 		return Approval
 	case strings.HasPrefix(ref, withdrawalRoot) && lowerHex(ref[len(withdrawalRoot):], 64):
 		return Withdrawal
+	case strings.HasPrefix(ref, overrideRoot) && lowerHex(ref[len(overrideRoot):], 64):
+		return Override
 	case strings.HasPrefix(ref, reportRoot) && (lowerHex(ref[len(reportRoot):], 40) || lowerHex(ref[len(reportRoot):], 64)):
 		return Report
 	default:

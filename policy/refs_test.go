@@ -66,6 +66,8 @@ func TestClassify(t *testing.T) {
 		"refs/oracle/approvals/" + hash + "/x":  OracleJunk,
 		"refs/oracle/approvals/0A" + hash[2:]:   OracleJunk,
 		"refs/oracle/withdrawals/" + hash:       Withdrawal,
+		"refs/oracle/overrides/" + hash:         Override,
+		"refs/oracle/overrides/" + hash[1:]:     OracleJunk,
 		"refs/oracle/packets/" + hash:           OracleJunk,
 		"refs/oracle/reports/" + hash:           Report,
 		"refs/oracle/reports/" + hash[:40]:      Report,

@@ -55,7 +55,8 @@ const (
 	OracleRefJunk       Code = "oracle-ref-junk" // detail
 	OracleRefExists     Code = "oracle-ref-exists"
 	OracleRefKept       Code = "oracle-ref-kept" // expires
-	ReportJunk          Code = "report-junk"     // detail
+	WithdrawalKept      Code = "withdrawal-kept"
+	ReportJunk          Code = "report-junk" // detail
 	GateRef             Code = "gate-ref"
 	RefMoved            Code = "ref-moved"        // actual, expected
 	RefMovedBehind      Code = "ref-moved-behind" // good, actual
@@ -74,13 +75,17 @@ const (
 	InternalError      Code = "internal-error" // detail
 
 	// Told with accepted pushes.
-	TopicBackground  Code = "topic-background"  // target
-	ApprovalRecorded Code = "approval-recorded" // approval, other (the ref it is for), person, expires
-	ApprovalDeleted  Code = "approval-deleted"
-	UnjudgedPassed   Code = "unjudged-passed" // mode
-	ModeWarn         Code = "mode-warn"
-	ModeRecord       Code = "mode-record"
-	Accepted         Code = "accepted" // detail
+	TopicBackground    Code = "topic-background"  // target
+	ApprovalRecorded   Code = "approval-recorded" // approval, other (the ref it is for), person, expires
+	ApprovalDeleted    Code = "approval-deleted"
+	WithdrawalRecorded Code = "withdrawal-recorded" // approval, person
+	WithdrawalLate     Code = "withdrawal-late"     // approval, other (the ref that had used it)
+	OverrideRecorded   Code = "override-recorded"   // override, released (the decision), other (the ref it is for), person, expires
+	OverrideWithdrawn  Code = "override-withdrawn"  // override
+	UnjudgedPassed     Code = "unjudged-passed"     // mode
+	ModeWarn           Code = "mode-warn"
+	ModeRecord         Code = "mode-record"
+	Accepted           Code = "accepted" // detail
 )
 
 var codes = []Code{
@@ -90,9 +95,9 @@ var codes = []Code{
 	ApprovalRevokedKey, ApprovalKeyNotValid, ApprovalAuthor, ReasonDiffers, SpecMoved, OracleChangePending,
 	OracleChangeApproved, OracleFault, OracleIDDropped, OracleIDUncovered, ChangelogMissing, ForbiddenPath, AliasPath, MalformedTree, MalformedCommit, BranchNotCommit, ObjectFormat,
 	ShallowPush, RefRefused, ProtectedRefDeleted, ReplaceRef, OracleRefRefused, OracleRefJunk, OracleRefExists,
-	OracleRefKept, ReportJunk, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, BreakGlass, OpeningHeld, OpeningGone, ConfigFault,
+	OracleRefKept, WithdrawalKept, ReportJunk, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, BreakGlass, OpeningHeld, OpeningGone, ConfigFault,
 	RepositoryMismatch, PushMalformed, LimitExceeded, RecordFailed, InternalError, TopicBackground,
-	ApprovalRecorded, ApprovalDeleted, UnjudgedPassed, ModeWarn, ModeRecord, Accepted,
+	ApprovalRecorded, ApprovalDeleted, WithdrawalRecorded, WithdrawalLate, OverrideRecorded, OverrideWithdrawn, UnjudgedPassed, ModeWarn, ModeRecord, Accepted,
 }
 
 // Codes is the closed list.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sealgate/sealgate/internal/approval"
@@ -38,11 +39,8 @@ type carried struct {
 // published answers the approvals in refs/oracle/approvals, and those that this
 // push brings there.
 func (j *judgement) published(ctx context.Context) ([]carried, error) {
-	if !j.listed {
-		if err := j.list(ctx); err != nil {
-			return nil, err
-		}
-		j.listed = true
+	if err := j.list(ctx); err != nil {
+		return nil, err
 	}
 	var out []carried
 	for _, t := range j.offered {
@@ -54,20 +52,29 @@ func (j *judgement) published(ctx context.Context) ([]carried, error) {
 	return out, nil
 }
 
+// list reads, once, the approvals that are there, and the names of withdrawals.
 func (j *judgement) list(ctx context.Context) error {
-	refs, err := j.Repo.List(ctx, approvalRoot)
+	if j.listed {
+		return nil
+	}
+	refs, err := j.Repo.List(ctx, approvalRoot, withdrawalRoot)
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(refs))
-	for i, r := range refs {
-		ids[i] = r.ID
+	var ids, names []string
+	for _, r := range refs {
+		if of, ok := strings.CutPrefix(r.Name, withdrawalRoot+"/"); ok {
+			j.withdrawn[of] = true
+			continue
+		}
+		ids, names = append(ids, r.ID), append(names, r.Name)
 	}
+	j.listed = true
 	return j.Repo.ReadAll(ctx, ids, maxApproval, func(i int, o gitrepo.Object, data []byte) error {
 		if o.Type != gitrepo.Blob || data == nil {
 			return nil // what came without the gate counts for nothing
 		}
-		if t, err := approval.ParseTokenBlob(data); err == nil && refs[i].Name == approvalRoot+"/"+t.Hash {
+		if t, err := approval.ParseTokenBlob(data); err == nil && names[i] == approvalRoot+"/"+t.Hash {
 			j.existing = append(j.existing, t)
 		}
 		return nil
@@ -207,8 +214,8 @@ func (j *judgement) sift(m *move, found []carried) sifted {
 	return out
 }
 
-// counts says who signed a token, or why it does not count for a ref now.
-// Whether it was used is another question. The cheap looks come first.
+// counts says who signed a token, or why it does not count for a ref now; what
+// is published was listed before. Whether it was used is another question. The cheap looks come first.
 func (j *judgement) counts(t approval.Token, ref string) (approval.Signed, finding.Code, error) {
 	st := t.Statement
 	switch {
@@ -218,6 +225,8 @@ func (j *judgement) counts(t approval.Token, ref string) (approval.Signed, findi
 		return approval.Signed{}, finding.ApprovalWrongRef, nil
 	case st.Paths != j.Protected.Digest():
 		return approval.Signed{}, finding.ApprovalWrongPaths, nil
+	case j.withdrawn[t.Hash]:
+		return approval.Signed{}, finding.ApprovalWithdrawn, nil
 	case st.Issued.Before(j.begun(ref)):
 		return approval.Signed{}, finding.ApprovalBeforeRecord, nil
 	}
@@ -389,9 +398,28 @@ func (j *judgement) account(ctx context.Context) error {
 			j.known.states[use.After] = true
 		}
 		for _, p := range r.Pending {
-			for _, s := range p.Steps {
-				j.known.states[s.After] = true
+			if err := j.accountPending(ctx, p); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+// accountPending: the states of a move that was accepted, and may yet land, unless
+// one of its approvals was withdrawn since.
+func (j *judgement) accountPending(ctx context.Context, p state.Move) error {
+	for _, s := range p.Steps {
+		stands := true
+		for _, hash := range s.Hashes {
+			gone, err := j.isWithdrawn(ctx, hash)
+			if err != nil {
+				return err
+			}
+			stands = stands && !gone
+		}
+		if stands {
+			j.known.states[s.After] = true
 		}
 	}
 	return nil

@@ -149,9 +149,12 @@ type judgement struct {
 
 	offered  []approval.Token // pushed to refs/oracle/approvals in this push
 	existing []approval.Token // there already; see approvals.go
-	listed   bool
-	reported map[string]string // by tree: the blob that this push leaves as its report; empty is none
-	known    *accounts
+	// withdrawn are the approvals, by hash, that a maintainer took back: in this push,
+	// and, once listed, before.
+	withdrawn map[string]bool
+	listed    bool
+	reported  map[string]string // by tree: the blob that this push leaves as its report; empty is none
+	known     *accounts
 
 	verdictOf map[string]verified // by token
 	shallow   bool                // a part of what is pushed is not here, and findings say so
@@ -166,7 +169,7 @@ func (g *Gate) judgement() *judgement {
 		now = g.Now
 	}
 	return &judgement{
-		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, reported: map[string]string{},
+		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, withdrawn: map[string]bool{}, reported: map[string]string{},
 		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{}, borders: map[string]string{},
 		oracles: newOracleReader(g.Repo, OracleRules{Protected: g.Protected, Harness: g.Harness, Changelog: g.Changelog}),
 	}

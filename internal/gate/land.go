@@ -84,6 +84,13 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 	if r.Bounces(m.New, j.now) {
 		j.note(m, finding.Finding{Code: finding.ReplayedOldMove, Args: map[string]string{"old": m.New}})
 	}
+	gone, err := j.recalled(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, hash := range gone {
+		j.note(m, finding.Finding{Code: finding.ApprovalWithdrawn, Args: map[string]string{"approval": hash}})
+	}
 	steps := make([]state.Step, len(m.chain))
 	for i, s := range m.chain {
 		steps[i] = s.record()

@@ -59,7 +59,7 @@ func (m *move) change() bool {
 // oracle says that the ref belongs to Sealgate.
 func (m *move) oracle() bool {
 	switch m.class {
-	case policy.Approval, policy.Withdrawal, policy.Report, policy.GateRef, policy.OracleJunk:
+	case policy.Approval, policy.Withdrawal, policy.Override, policy.Report, policy.GateRef, policy.OracleJunk:
 		return true
 	default:
 		return false
@@ -90,7 +90,8 @@ func (m *move) gated() bool {
 // the one the client saw.
 func (m *move) stored() bool {
 	switch m.class {
-	case policy.Protected, policy.Topic, policy.Tag, policy.OracleChange, policy.Other, policy.Approval, policy.Report:
+	case policy.Protected, policy.Topic, policy.Tag, policy.OracleChange, policy.Other,
+		policy.Approval, policy.Withdrawal, policy.Override, policy.Report:
 		return true
 	default:
 		return false
@@ -164,10 +165,10 @@ func (j *judgement) classify(ctx context.Context, m *move) error {
 		j.note(m, finding.Finding{Code: finding.ReplaceRef})
 	case policy.GateRef:
 		j.insist(m, finding.Finding{Code: finding.GateRef})
-	case policy.OracleJunk, policy.Withdrawal:
+	case policy.OracleJunk:
 		j.insist(m, finding.Finding{Code: finding.OracleRefRefused})
 	case policy.Protected, policy.Topic, policy.Tag, policy.OracleChange, policy.Proposal, policy.ProposalChange,
-		policy.Server, policy.Other, policy.Approval, policy.Report:
+		policy.Server, policy.Other, policy.Approval, policy.Withdrawal, policy.Override, policy.Report:
 	default:
 		j.insist(m, finding.Finding{Code: finding.RefRefused})
 	}

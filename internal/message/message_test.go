@@ -73,6 +73,7 @@ var samples = map[finding.Code]finding.Finding{
 	finding.OracleRefExists:           {Ref: "refs/oracle/approvals/" + statement},
 	finding.ReportJunk:                {Ref: "refs/oracle/reports/8f6d0c1a5b7e94d3a2c1b0f9e8d7c6b5a4938271", Args: args{"detail": "read report: key \"tool\" is missing"}},
 	finding.OracleRefKept:             {Ref: "refs/oracle/approvals/" + statement, Args: args{"approval": statement, "expires": "2026-12-14T00:00:00Z"}},
+	finding.WithdrawalKept:            {Ref: "refs/oracle/withdrawals/" + statement, Args: args{"approval": statement}},
 	finding.GateRef:                   {Ref: "refs/oracle/gate"},
 	finding.RefMoved:                  {},
 	finding.RefMovedBehind:            {Severity: finding.Warn, Args: args{"actual": commitID, "good": otherID}},
@@ -91,10 +92,15 @@ var samples = map[finding.Code]finding.Finding{
 	finding.TopicBackground:    {Severity: finding.Note, Ref: "refs/heads/fees", Args: args{"target": mainRef}},
 	finding.ApprovalRecorded:   {Severity: finding.Note, Ref: "refs/oracle/approvals/" + statement, Args: args{"approval": statement, "other": mainRef, "person": maintainer, "expires": "2026-12-14T00:00:00Z"}},
 	finding.ApprovalDeleted:    {Severity: finding.Note, Ref: "refs/oracle/approvals/" + statement},
-	finding.UnjudgedPassed:     {Severity: finding.Note, Args: args{"mode": "record"}},
-	finding.ModeWarn:           {Severity: finding.Warn},
-	finding.ModeRecord:         {Severity: finding.Note},
-	finding.Accepted:           {Severity: finding.Note},
+	finding.WithdrawalRecorded: {Severity: finding.Note, Ref: "refs/oracle/withdrawals/" + statement, Args: args{"approval": statement, "person": maintainer}},
+	finding.WithdrawalLate:     {Severity: finding.Note, Ref: "refs/oracle/withdrawals/" + statement, Args: args{"approval": statement, "other": mainRef}},
+	finding.OverrideRecorded: {Severity: finding.Note, Ref: "refs/oracle/overrides/" + statement,
+		Args: args{"override": statement, "released": decision, "other": mainRef, "person": maintainer, "expires": "2026-12-14T00:00:00Z"}},
+	finding.OverrideWithdrawn: {Args: args{"override": statement}},
+	finding.UnjudgedPassed:    {Severity: finding.Note, Args: args{"mode": "record"}},
+	finding.ModeWarn:          {Severity: finding.Warn},
+	finding.ModeRecord:        {Severity: finding.Note},
+	finding.Accepted:          {Severity: finding.Note},
 }
 
 func render(t *testing.T, r Report) string {
@@ -154,6 +160,24 @@ func TestEveryCodeHasItsWords(t *testing.T) {
 	}
 	if len(samples) != len(finding.Codes()) || len(wordings) != len(finding.Codes()) {
 		t.Errorf("%d codes, %d samples, %d words", len(finding.Codes()), len(samples), len(wordings))
+	}
+}
+
+// What is pushed below refs/oracle/ is called what it is.
+func TestOffersAreCalledByTheirNames(t *testing.T) {
+	always := []finding.Code{finding.OracleRefJunk, finding.OracleRefExists, finding.ApprovalBadSignature,
+		finding.ApprovalUnknownSigner, finding.ApprovalRevokedKey, finding.ApprovalKeyNotValid, finding.ApprovalNotYetValid}
+	for kind, codes := range map[string][]finding.Code{
+		"withdrawals": always,
+		"overrides":   append([]finding.Code{finding.OracleRefKept, finding.ApprovalExpired, finding.ApprovalDeleted}, always...),
+	} {
+		var got strings.Builder
+		for _, code := range codes {
+			f := samples[code]
+			f.Code, f.Ref, f.Args = code, "refs/oracle/"+kind+"/"+statement, args{"detail": "bytes after its end", "approval": statement, "key": keyPrint, "expires": "2026-12-14T00:00:00Z", "issued": "2026-12-14T00:00:00Z"}
+			got.WriteString(render(t, Report{Findings: []finding.Finding{f}, Contact: contact}))
+		}
+		golden(t, "offer-"+kind, got.String())
 	}
 }
 

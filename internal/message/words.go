@@ -52,11 +52,11 @@ var wordings = map[finding.Code]wording{
 		hints: []string{"wait for that push, or push again in ten minutes"},
 	},
 	finding.ApprovalExpired: {
-		say:   "approval {approval} expired at {expires}",
-		hints: []string{approveAgain},
+		say:   "{signed-thing} expired at {expires}",
+		hints: []string{"a maintainer {renews}"},
 	},
 	finding.ApprovalNotYetValid: {
-		say:   "approval {approval} is dated {issued}, which is in the future here",
+		say:   "{signed-thing} is dated {issued}, which is in the future here",
 		hints: []string{"compare the signer's clock with this server's, then push again"},
 	},
 	finding.ApprovalBeforeRecord: {
@@ -84,20 +84,20 @@ var wordings = map[finding.Code]wording{
 		hints: []string{"a maintainer makes a new one:  git oracle approve {rev}"},
 	},
 	finding.ApprovalBadSignature: {
-		say:   "the signature of approval {approval} does not verify: {detail}",
-		hints: []string{"a maintainer makes a new one:  git oracle approve {rev}"},
+		say:   "the signature of {signed-thing} does not verify: {detail}",
+		hints: []string{"a maintainer makes a new one:  {offer-command}"},
 	},
 	finding.ApprovalUnknownSigner: {
-		say:   "approval {approval} is signed by {key}, no maintainer's key here",
+		say:   "{signed-thing} is signed by {key}, no maintainer's key here",
 		hints: []string{"a maintainer whose key the admin has listed must sign"},
 	},
 	finding.ApprovalRevokedKey: {
-		say:   "approval {approval} is signed by {key}, which is revoked",
-		hints: []string{"a maintainer signs with another key:  git oracle approve {rev}"},
+		say:   "{signed-thing} is signed by {key}, which is revoked",
+		hints: []string{"a maintainer signs with another key:  {offer-command}"},
 	},
 	finding.ApprovalKeyNotValid: {
-		say:   "approval {approval} is signed by {key}, which is not valid now",
-		hints: []string{"a maintainer signs with another key:  git oracle approve {rev}"},
+		say:   "{signed-thing} is signed by {key}, which is not valid now",
+		hints: []string{"a maintainer signs with another key:  {offer-command}"},
 	},
 	finding.ApprovalAuthor: {
 		say:   "{person} wrote this change and may not approve it",
@@ -179,20 +179,24 @@ var wordings = map[finding.Code]wording{
 		hints: []string{"push branches and tags by name:  git push origin --all"},
 	},
 	finding.OracleRefRefused: {
-		say:   "below refs/oracle/ only approvals, withdrawals and reports are taken",
+		say:   "below refs/oracle/ only what git oracle pushes there is taken",
 		hints: []string{"a maintainer pushes one with:  git oracle approve {rev}"},
 	},
 	finding.OracleRefJunk: {
-		say:   "this is no approval that counts here: {detail}",
-		hints: []string{"a maintainer makes one with:  git oracle approve {rev}"},
+		say:   "this is no {offer} that counts here: {detail}",
+		hints: []string{"a maintainer makes one with:  {offer-command}"},
 	},
 	finding.OracleRefExists: {
-		say:   "this approval is here already and is never overwritten",
-		hints: []string{"nothing to do: push the change that it approves"},
+		say:   "this {offer} is here already and is never overwritten",
+		hints: []string{"nothing to do: {offer-done}"},
 	},
 	finding.OracleRefKept: {
-		say:   "an approval is deleted only after it expired ({expires})",
+		say:   "{an-offer} is deleted only after it expired ({expires})",
 		hints: []string{"it expires by itself, and binds one state only"},
+	},
+	finding.WithdrawalKept: {
+		say:   "a withdrawal is never deleted by a push",
+		hints: []string{"what was withdrawn is approved anew:  git oracle approve {rev}"},
 	},
 	finding.ReportJunk: {
 		say:   "this is no report of this tree: {detail}",
@@ -265,8 +269,25 @@ var wordings = map[finding.Code]wording{
 		quiet: true,
 	},
 	finding.ApprovalDeleted: {
-		say:   "the expired approval is deleted",
+		say:   "the expired {offer} is deleted",
 		quiet: true,
+	},
+	finding.WithdrawalRecorded: {
+		say:   "approval {approval} is withdrawn by {person}",
+		quiet: true,
+	},
+	finding.WithdrawalLate: {
+		say:   "{other} used it before, and keeps what it brought",
+		quiet: true,
+	},
+	finding.OverrideRecorded: {
+		say:   "override {override} by {person} of decision {released} is here",
+		hints: []string{"it counts until {expires}: push the change to {other}"},
+		quiet: true,
+	},
+	finding.OverrideWithdrawn: {
+		say:   "override {override} was withdrawn by a maintainer",
+		hints: []string{"a maintainer accepts it again:  git oracle accept <decision>"},
 	},
 	finding.UnjudgedPassed: {
 		say:   "accepted without being judged: the gate is in mode {mode} here",
@@ -389,6 +410,8 @@ func (f facts) fact(name string) string {
 		return "have states"
 	case "approval":
 		return shortID(f.Args[name], 8)
+	case "offer", "an-offer", "signed-thing", "offer-command", "offer-done", "renews":
+		return f.offered(name)
 	case "actual", "good", "old", "object":
 		return shortID(f.Args[name], 10)
 	case "limited":
@@ -404,6 +427,52 @@ func (f facts) fact(name string) string {
 		}
 		return Quote(f.Args[name])
 	}
+}
+
+// offered speaks of what is pushed below refs/oracle/: an approval, unless the
+// ref's name says something else.
+func (f facts) offered(name string) string {
+	one := offers[0]
+	for _, other := range offers[1:] {
+		if strings.HasPrefix(f.Ref, other.root) {
+			one = other
+		}
+	}
+	switch name {
+	case "offer":
+		return one.noun
+	case "an-offer":
+		return one.article + " " + one.noun
+	case "signed-thing":
+		return one.named + shortID(f.Args["approval"], 8)
+	case "offer-done":
+		return one.done
+	case "renews":
+		return one.renews + one.command(f)
+	default:
+		return one.command(f)
+	}
+}
+
+// offers are the kinds, approvals first.
+var offers = []struct {
+	root, article, noun, named, done, renews string
+	command                                  func(facts) string
+}{
+	{
+		"refs/oracle/approvals/", "an", "approval", "approval ", "push the change that it approves", "approves it again:  ",
+		func(f facts) string { return "git oracle approve " + f.rev() },
+	},
+	{
+		"refs/oracle/withdrawals/", "a", "withdrawal", "withdrawal ", "the approval counts no more", "withdraws it again:  ",
+		func(f facts) string {
+			return "git oracle withdraw " + shortID(strings.TrimPrefix(f.Ref, "refs/oracle/withdrawals/"), 8)
+		},
+	},
+	{
+		"refs/oracle/overrides/", "an", "override", "override ", "push what it releases", "accepts it again:  ",
+		func(facts) string { return "git oracle accept <decision>" },
+	},
 }
 
 // place is a path, with its line where there is one.

@@ -178,6 +178,11 @@ func (r *Record) UsedUp(hash, before, after string, issued time.Time) bool {
 	})
 }
 
+// Spent says that an approval was used for a move that landed.
+func (r *Record) Spent(hash string) bool {
+	return slices.ContainsFunc(r.Used, func(u Use) bool { return slices.Contains(u.Hashes, hash) })
+}
+
 // Held says that an accepted move other than old to new, younger than HoldTime,
 // will use up the approval when it lands.
 func (r *Record) Held(hash, before, after string, issued time.Time, old, new string, now time.Time) bool {
