@@ -7,6 +7,7 @@ import (
 	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/gitrepo"
 	"github.com/sealgate/sealgate/internal/push"
+	"github.com/sealgate/sealgate/internal/replay"
 	"github.com/sealgate/sealgate/internal/state"
 	"github.com/sealgate/sealgate/policy"
 )
@@ -43,6 +44,11 @@ type move struct {
 
 	// border is where what it brings left what was there, once that was asked.
 	border []string
+
+	// vain are the overrides for the move that do not count; release is the one that
+	// hookd released it by.
+	vain    []replay.Unreleased
+	release *replay.Override
 
 	// authorised says that commit's protected paths may count in a replay.
 	authorised bool
@@ -121,40 +127,82 @@ func (j *judgement) sort(ctx context.Context, updates []push.Update) error {
 	if err != nil {
 		return err
 	}
-	names := map[string]bool{}
-	for _, u := range updates {
-		m := &move{Update: u, name: u.Ref}
-		if target := symbolic[u.Ref]; target != "" {
-			m.name = target
+	for i := range updates {
+		if target := symbolic[refs[i]]; target != "" {
+			refs[i] = target
 		}
-		err := j.classify(ctx, m)
+	}
+	branches, err := j.branches(ctx, refs)
+	if err != nil {
+		return err
+	}
+	names := map[string]*move{}
+	for i, u := range updates {
+		m := &move{Update: u, name: refs[i]}
+		first := names[m.name]
+		if first != nil && first.Old == m.Old && first.New == m.New {
+			j.updates-- // git takes it for one update as well
+			continue
+		}
+		j.classify(m, branches)
 		j.moves = append(j.moves, m)
-		if err != nil {
-			return err
-		}
-		if names[m.name] {
+		if first != nil {
 			j.insist(m, finding.Finding{Code: finding.RefRefused})
 		}
-		names[m.name] = true
+		names[m.name] = m
 	}
 	return nil
 }
 
-func (j *judgement) classify(ctx context.Context, m *move) error {
-	var failed error
-	exists := func(branch string) bool {
-		values, err := j.Repo.Values(ctx, "refs/heads/"+branch)
-		if err != nil {
-			failed = err
-			return false
+// maxBranches are asked for by name; beyond, all are listed once.
+const maxBranches = 256
+
+// branches are the existing ones among those that proposals may be for, by their
+// short names.
+func (j *judgement) branches(ctx context.Context, refs []string) (map[string]bool, error) {
+	known := map[string]bool{}
+	var ask []string
+	for _, ref := range refs {
+		for branch := range policy.ProposalBranches(ref) {
+			if _, asked := known[branch]; !asked && len(ask) <= maxBranches {
+				known[branch] = false
+				ask = append(ask, "refs/heads/"+branch)
+			}
 		}
-		return values[0] != ""
 	}
+	if len(ask) == 0 {
+		return nil, nil
+	}
+	if len(ask) > maxBranches {
+		return j.allBranches(ctx)
+	}
+	values, err := j.Repo.Values(ctx, ask...)
+	if err != nil {
+		return nil, err
+	}
+	for i, ref := range ask {
+		known[strings.TrimPrefix(ref, "refs/heads/")] = values[i] != ""
+	}
+	return known, nil
+}
+
+func (j *judgement) allBranches(ctx context.Context) (map[string]bool, error) {
+	list, err := j.Repo.List(ctx, "refs/heads")
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, ref := range list {
+		known[strings.TrimPrefix(ref.Name, "refs/heads/")] = true
+	}
+	return known, nil
+}
+
+func (j *judgement) classify(m *move, branches map[string]bool) {
+	exists := func(branch string) bool { return branches[branch] }
 	m.class = j.Refs.Classify(m.name, exists)
-	if m.class == policy.Proposal || m.class == policy.ProposalChange {
-		if branch, _ := policy.ProposalTarget(m.name, exists); branch != "" {
-			m.target = "refs/heads/" + branch
-		}
+	if branch, _ := policy.ProposalTarget(m.name, exists); branch != "" {
+		m.target = "refs/heads/" + branch
 	}
 	m.modes = j.TopicModes
 	if m.protected() {
@@ -172,7 +220,6 @@ func (j *judgement) classify(ctx context.Context, m *move) error {
 	default:
 		j.insist(m, finding.Finding{Code: finding.RefRefused})
 	}
-	return failed
 }
 
 // lookUp asks git for the refs' values and what their new objects are.

@@ -2,4 +2,4 @@
 
 package gitrepo
 
-func isNotDirectory(error) bool { return false }
+func cannotBe(error) bool { return false }

@@ -7,5 +7,8 @@ import (
 	"syscall"
 )
 
-// isNotDirectory: a ref's name runs through another ref.
-func isNotDirectory(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+// cannotBe: no file can have the ref's name, which runs through another ref's or is
+// too long.
+func cannotBe(err error) bool {
+	return errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG)
+}

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 var ctx = context.Background()
@@ -439,6 +441,63 @@ func TestRawCommitHeadersAreReadAsGitReadsThem(t *testing.T) {
 		if _, got := header(a, []byte(one.raw)); !slices.Equal(got, one.want) {
 			t.Errorf("%s: parents %q, want %q", name, got, one.want)
 		}
+	}
+}
+
+// tryReftable makes a host whose refs are in a reftable, where git knows how to.
+func tryReftable(t *testing.T) *host {
+	t.Helper()
+	h := &host{t: t, dir: filepath.Join(t.TempDir(), "r.git")}
+	if out, err := exec.Command("git", "init", "-q", "--bare", "-b", "main", "--ref-format=reftable", h.dir).CombinedOutput(); err != nil {
+		t.Skipf("this git has no reftable: %s", out)
+	}
+	return h
+}
+
+func TestRefsInAReftable(t *testing.T) {
+	h := tryReftable(t)
+	ids := h.commits([][]int{{}, {0}}, func(i int) int { return 1_700_000_000 + i })
+	h.git("symbolic-ref", "refs/heads/sym", "refs/heads/c1")
+	h.git("symbolic-ref", "refs/heads/unborn", "refs/heads/next")
+	h.git("symbolic-ref", "refs/heads/next", "refs/heads/later")
+	h.git("update-ref", "refs/tags/refs/heads/none", ids[1])
+	r := h.open()
+	ask := []string{"refs/heads/c0", "refs/heads/none", "refs/heads/sym", "refs/heads/unborn"}
+	got, err := r.Values(ctx, ask...)
+	if want := []string{ids[0], "", ids[1], ""}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("values %q, %v; want %q", got, err, want)
+	}
+	sym, err := r.Symbolic(ctx, ask...)
+	if err != nil || len(sym) != 2 || sym["refs/heads/sym"] != "refs/heads/c1" || sym["refs/heads/unborn"] != "refs/heads/later" {
+		t.Errorf("symbolic %v, %v", sym, err)
+	}
+}
+
+// A name that no file can have costs nothing, however many there are; a chain that
+// git does not follow to its end is an error.
+func TestSymbolicRefsAtTheirLimits(t *testing.T) {
+	h := newHost(t)
+	h.commits([][]int{{}}, func(int) int { return 1_700_000_000 })
+	for i := range 8 {
+		h.git("symbolic-ref", fmt.Sprintf("refs/heads/s%d", i), fmt.Sprintf("refs/heads/s%d", i+1))
+	}
+	r := h.open()
+	var long []string
+	for i := range 300 {
+		long = append(long, fmt.Sprintf("refs/heads/%s%d", strings.Repeat("x", 300), i))
+	}
+	began := time.Now()
+	if sym, err := r.Symbolic(ctx, long...); err != nil || len(sym) > 0 {
+		t.Errorf("long names: %v, %v", sym, err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("300 names take %s", took)
+	}
+	if sym, err := r.Symbolic(ctx, "refs/heads/s6"); err != nil || sym["refs/heads/s6"] != "refs/heads/s8" {
+		t.Errorf("a short chain: %v, %v", sym, err)
+	}
+	if sym, err := r.Symbolic(ctx, "refs/heads/s0"); err == nil {
+		t.Errorf("a chain that git does not follow: %v", sym)
 	}
 }
 

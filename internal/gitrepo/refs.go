@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -122,7 +123,8 @@ func (r *Repo) List(ctx context.Context, names ...string) ([]Ref, error) {
 }
 
 // Symbolic answers, for the refs that are symbolic, the name that each resolves
-// to. Plain refs in files cost no child.
+// to. Plain refs in files cost no child; elsewhere, in a reftable, each ref that
+// does not exist yet costs one.
 func (r *Repo) Symbolic(ctx context.Context, refs ...string) (map[string]string, error) {
 	ask := refs
 	if r.plainFiles() {
@@ -136,41 +138,37 @@ func (r *Repo) Symbolic(ctx context.Context, refs ...string) (map[string]string,
 	if len(ask) == 0 {
 		return nil, nil
 	}
-	if len(ask) > window {
-		ask = []string{"refs"}
+	from := ask
+	if len(from) > window {
+		from = []string{"refs"}
 	}
-	list, err := r.List(ctx, ask...)
+	list, err := r.List(ctx, from...)
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]string{}
+	names, listed := map[string]string{}, map[string]bool{}
 	for _, one := range list {
+		listed[one.Name] = true
 		if one.Symbolic != "" {
 			names[one.Name] = one.Symbolic
 		}
 	}
-	return r.dangling(ctx, ask, names)
+	return names, r.dangling(ctx, slices.DeleteFunc(slices.Clone(ask), func(ref string) bool { return listed[ref] }), names)
 }
 
 // dangling adds symbolic refs to branches that do not exist yet, which
 // for-each-ref does not list.
-func (r *Repo) dangling(ctx context.Context, ask []string, names map[string]string) (map[string]string, error) {
-	if !r.plainFiles() {
-		return names, nil
-	}
+func (r *Repo) dangling(ctx context.Context, ask []string, names map[string]string) error {
 	for _, ref := range ask {
-		if names[ref] != "" {
-			continue
-		}
 		got, err := r.output(ctx, r.spec(nil, "symbolic-ref", "-q", "--end-of-options", ref), 1)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if target := strings.TrimSpace(string(got.Stdout)); target != "" {
 			names[ref] = target
 		}
 	}
-	return names, nil
+	return nil
 }
 
 // plainFiles says that each ref that may be symbolic is a file of its own in
@@ -189,7 +187,7 @@ func (r *Repo) maybeSymbolic(ref string) bool {
 	file := filepath.Join(r.gitDir, filepath.FromSlash(ref))
 	info, err := os.Lstat(file)
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) && !isNotDirectory(err)
+		return !errors.Is(err, fs.ErrNotExist) && !cannotBe(err)
 	}
 	if info.IsDir() {
 		return false
