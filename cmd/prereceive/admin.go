@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sealgate/sealgate/internal/approval"
 	"github.com/sealgate/sealgate/internal/config"
 	"github.com/sealgate/sealgate/internal/gate"
 	"github.com/sealgate/sealgate/internal/push"
@@ -165,7 +164,7 @@ func (c *call) checkConfig() int {
 	}
 	var faults []error
 	for _, r := range conf.Repositories {
-		if _, err := approval.LoadSigners(r.Maintainers, r.RevokedKeys, r.Agents); err != nil {
+		if _, err := signersOf(conf, r); err != nil {
 			faults = append(faults, err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sealgate/sealgate/internal/approval"
 	"github.com/sealgate/sealgate/internal/config"
 	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/gate"
@@ -185,7 +184,7 @@ func openRepo(ctx context.Context, dir string, environ push.Environment) (*gitre
 
 // open puts together what judges a repository's pushes.
 func open(ctx context.Context, conf config.Gate, repo config.Repository, dir string, environ push.Environment, ahead started) (*gate.Gate, error) {
-	signers, err := approval.LoadSigners(repo.Maintainers, repo.RevokedKeys, repo.Agents)
+	signers, err := signersOf(conf, repo)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +200,7 @@ func open(ctx context.Context, conf config.Gate, repo config.Repository, dir str
 	}
 	g := &gate.Gate{
 		Rules: gate.Rules{
-			ID: repo.ID, Refs: repo.Refs, Baselines: repo.Baselines, Signers: signers, Threshold: repo.Threshold,
+			ID: repo.ID, Refs: repo.Refs, Baselines: repo.Baselines, Signers: signers, Threshold: repo.Threshold, AuthorsMayApprove: repo.AuthorsMayApprove,
 			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog, Sealed: repo.Seal,
 			ProtectedModes: gate.Modes(repo.ProtectedModes), TopicModes: gate.Modes(repo.TopicModes),
 		},

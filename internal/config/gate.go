@@ -41,6 +41,8 @@ type Repository struct {
 
 	Maintainers, RevokedKeys, Agents string // files
 	Threshold                        int
+	// AuthorsMayApprove: a maintainer's approval counts for a change of his own.
+	AuthorsMayApprove bool
 	// Protected are the protected paths; Forbidden is empty unless a seal is bound.
 	Protected, Forbidden policy.Patterns
 	// Harness is the directory of the harness, empty for none; of the files that
@@ -143,19 +145,20 @@ func (v value) address() string {
 }
 
 func readRepository(v value, hookd bool) Repository {
-	f := v.mapping("path", "id", "contact", "protected", "maintainers", "revoked_keys", "agents", "threshold", "paths", "harness", "changelog", "seal", "replay", "mode")
+	f := v.mapping("path", "id", "contact", "protected", "maintainers", "revoked_keys", "agents", "threshold", "authors_may_approve", "paths", "harness", "changelog", "seal", "replay", "mode")
 	r := Repository{
-		Path:        f.need("path").absPath(),
-		ID:          f.need("id").uuid(),
-		Contact:     f.need("contact").str(),
-		Maintainers: f.need("maintainers").absPath(),
-		RevokedKeys: f.need("revoked_keys").absPath(),
-		Agents:      f.need("agents").absPath(),
-		Threshold:   int(f.get("threshold").integer(1, 1, 20)),
-		Harness:     f.get("harness").directory("harness"),
-		Changelog:   f.patterns("changelog", []string{"CHANGELOG*", "changelog/**"}),
-		Seal:        f.get("seal").boolean(false),
-		Replay:      f.get("replay").boolean(hookd),
+		Path:              f.need("path").absPath(),
+		ID:                f.need("id").uuid(),
+		Contact:           f.need("contact").str(),
+		Maintainers:       f.need("maintainers").absPath(),
+		RevokedKeys:       f.need("revoked_keys").absPath(),
+		Agents:            f.need("agents").absPath(),
+		Threshold:         int(f.get("threshold").integer(1, 1, 20)),
+		AuthorsMayApprove: f.get("authors_may_approve").boolean(true),
+		Harness:           f.get("harness").directory("harness"),
+		Changelog:         f.patterns("changelog", []string{"CHANGELOG*", "changelog/**"}),
+		Seal:              f.get("seal").boolean(false),
+		Replay:            f.get("replay").boolean(hookd),
 	}
 	if r.Seal && !hookd {
 		f.get("seal").fault("is true, and the file has no hookd")

@@ -55,7 +55,7 @@ func TestGateDefaults(t *testing.T) {
 	if g.Hookd.Connect != 2*time.Second || g.Hookd.Wait != 50*time.Second || g.Hookd.WaitWeb != 25*time.Second {
 		t.Errorf("times: %+v", g.Hookd)
 	}
-	if r.Threshold != 1 || !r.Replay || r.Forbidden.Empty() || strings.Join(r.Protected.Sorted(), " ") != "freeze.json oracles/" {
+	if r.Threshold != 1 || !r.AuthorsMayApprove || !r.Replay || r.Forbidden.Empty() || strings.Join(r.Protected.Sorted(), " ") != "freeze.json oracles/" {
 		t.Errorf("repository: %+v", r)
 	}
 	if r.ProtectedModes != (Modes{}) || r.TopicModes != (Modes{Replay: policy.Record}) {
