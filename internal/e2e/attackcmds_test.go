@@ -244,7 +244,7 @@ func hexBytes(id string) ([]byte, error) {
 // receive FILE [NAME=VALUE…]: speaks to git-receive-pack in $SRV by hand, as a client
 // that keeps to no rule. Each line of FILE is "OLD NEW REF", in which variables of the
 // script stand for ids and "zero" for none; a pack of what NEWs reach and the server's
-// refs do not follows. NAME=VALUE is put into the environment. The report is on stdout,
+// refs do not follows, without what the clone does not have. NAME=VALUE is put into the environment. The report is on stdout,
 // the hook's words with it; it fails where a ref was refused.
 func cmdReceive(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 {
@@ -255,19 +255,24 @@ func cmdReceive(ts *testscript.TestScript, neg bool, args []string) {
 	text := os.Expand(strings.ReplaceAll(string(body), "zero", strings.Repeat("0", 40)), ts.Getenv)
 	var in, revs strings.Builder
 	caps, packed := "\x00report-status", false
+	here := func(id string) bool {
+		return exec.Command("git", "-C", ts.MkAbs("."), "cat-file", "-e", id).Run() == nil
+	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		fmt.Fprintf(&in, "%04x%s%s", 4+len(line)+len(caps), line, caps)
 		caps = ""
 		if id := strings.Fields(line)[1]; strings.Trim(id, "0") != "" {
-			revs.WriteString(id + "\n")
 			packed = true
+			if here(id) {
+				revs.WriteString(id + "\n")
+			}
 		}
 	}
 	in.WriteString("0000")
 	if packed {
 		for _, id := range strings.Fields(git(ts, ts.Getenv("SRV"), "for-each-ref", "--format=%(objectname)")) {
-			if exec.Command("git", "-C", ts.MkAbs("."), "cat-file", "-e", id).Run() == nil {
+			if here(id) {
 				revs.WriteString("^" + id + "\n")
 			}
 		}

@@ -74,6 +74,7 @@ func params(dir string) testscript.Params {
 			"sshd":   cmdSSHD,
 			"rev":    cmdRev,
 
+			"shop":      cmdShop,
 			"put":       cmdPut,
 			"save":      cmdSave,
 			"approve":   cmdApprove,
@@ -147,8 +148,9 @@ func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
 
 // gate [SEED] [-seal DIR | -hookd] [-wait D] [-strict] [-tcp] [-empty] [-paths MODE]
 // [-more YAML] [-repo YAML] [-threshold N] [-forbid] [-rules YAML]: makes the bare
-// repository $SRV from the directory SEED, or a copy of the prepared shop, puts a
-// gate on its main branch, and with -seal a hookd that holds DIR as its sealed tree,
+// repository $SRV from the directory SEED, or as a copy of the prepared shop with the
+// hooks that get installed (where shop made one already, of that), puts a gate on its
+// main branch and on release/**, and with -seal a hookd that holds DIR as its sealed tree,
 // with -hookd one that has none. With -empty the seed is only a repository to push
 // from; -paths is the mode of the static checks, for all refs; -more is for
 // hookd.yaml, -repo for the repository's part of it, -rules for that of gate.yaml;
@@ -169,8 +171,13 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 		startable(ts, h, id, opts)
 	}
 	g := &rig.Gate{
-		Server: server, ID: id, Protected: []string{"ref: refs/heads/main\nbaseline: " + tip, "pattern: refs/heads/release/**"},
+		Server: server, ID: id, Protected: protected(ts, server, tip),
 		Hookd: h.hookd, Wait: opts["-wait"], TCP: opts["-tcp"] != "", Forbid: opts["-forbid"] != "", More: opts["-rules"],
+	}
+	if seed == "" {
+		var err error
+		g.Shims, err = filepath.Abs("../../hooks/bare")
+		ts.Check(err)
 	}
 	if opts["-strict"] != "" {
 		g.Modes = "      topic: {paths: enforce, replay: enforce}\n"
@@ -200,9 +207,12 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 // layOut makes the bare repository, and without a seed the clone dev as well. It
 // answers the tip of main on the server, or none.
 func layOut(ts *testscript.TestScript, seed, server string, empty bool) string {
-	if seed == "" {
+	_, err := os.Stat(server)
+	switch {
+	case seed == "" && err == nil: // shop made it
+	case seed == "":
 		ts.Check(copyShop(of(ts).rig, server, ts.MkAbs("dev"), empty))
-	} else {
+	default:
 		git(ts, "", "init", "-q", "--bare", "-b", "main", server)
 		git(ts, seed, "init", "-q", "-b", "main", ".")
 		git(ts, seed, "add", "-A")
@@ -215,6 +225,26 @@ func layOut(ts *testscript.TestScript, seed, server string, empty bool) string {
 		return "none"
 	}
 	return git(ts, server, "rev-parse", "main")
+}
+
+// protected are main, the releases that are there already, and those to come.
+func protected(ts *testscript.TestScript, server, tip string) []string {
+	list := []string{"ref: refs/heads/main\nbaseline: " + tip}
+	for line := range strings.Lines(git(ts, server, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/release") + "\n") {
+		if ref, id, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			list = append(list, "ref: "+ref+"\nbaseline: "+id)
+		}
+	}
+	return append(list, "pattern: refs/heads/release/**")
+}
+
+// shop copies the prepared shop without a gate: what is pushed then is older than
+// the gate that comes.
+func cmdShop(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: shop")
+	}
+	ts.Check(copyShop(of(ts).rig, ts.Getenv("SRV"), ts.MkAbs("dev"), false))
 }
 
 // startable lays out a hookd, and locks its sealed tree where it has one.

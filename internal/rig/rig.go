@@ -102,6 +102,7 @@ type Gate struct {
 	Threshold int      // persons a step needs; 0 is 1
 	Forbid    bool     // sealed/ is forbidden, as where a seal is bound; nothing is replayed
 	More      string   // further lines of YAML for the repository
+	Shims     string   // directory of the hooks that get installed; empty: two lines of the rig's own
 	Config    string   // gate.yaml; Install fills it
 	State     string   // the records; Install fills it
 }
@@ -128,11 +129,36 @@ func (r *Rig) Install(g *Gate, name string) error {
 	}
 	for hook, verb := range map[string]string{"pre-receive": "", "post-receive": "settle "} {
 		text := fmt.Sprintf("#!/bin/sh\nunset GIT_TRACE2_EVENT\nGOMAXPROCS=1 exec '%s/prereceive' %s--config '%s' --repo %s\n", r.Bin, verb, g.Config, g.ID)
+		if g.Shims != "" {
+			var err error
+			if text, err = r.shim(g, hook); err != nil {
+				return err
+			}
+		}
 		if err := os.WriteFile(filepath.Join(g.Server, "hooks", hook), []byte(text), 0o755); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// shim is a hook as the installer fills it in.
+func (r *Rig) shim(g *Gate, hook string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(g.Shims, hook))
+	if err != nil {
+		return "", err
+	}
+	git, err := exec.LookPath("git")
+	if err != nil {
+		return "", err
+	}
+	filled := string(text)
+	for name, value := range map[string]string{
+		"prereceive": r.Bin + "/prereceive", "config": g.Config, "repo": g.ID, "before": "no", "path": filepath.Dir(git) + ":/usr/bin:/bin",
+	} {
+		filled = strings.Replace(filled, "\n"+name+"=''\n", "\n"+name+"='"+value+"'\n", 1)
+	}
+	return filled, nil
 }
 
 func (g *Gate) yaml(dir, anyKey string) string {
