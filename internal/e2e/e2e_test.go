@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -91,12 +92,25 @@ func params(dir string) testscript.Params {
 			if cond == "root" {
 				return os.Getuid() == 0, nil
 			}
+			if cond == "reftable" {
+				return hasReftable(), nil
+			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	}
 	maps.Copy(p.Cmds, tokenCmds)
 	return p
 }
+
+// hasReftable says whether the git in PATH knows reftables.
+var hasReftable = sync.OnceValue(func() bool {
+	dir, err := os.MkdirTemp("", "sealgate-e2e-reftable-")
+	if err != nil {
+		return false
+	}
+	defer os.RemoveAll(dir)
+	return exec.Command("git", "init", "-q", "--bare", "--ref-format=reftable", dir).Run() == nil
+})
 
 // host is what one script has set up.
 type host struct {
