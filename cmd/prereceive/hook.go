@@ -72,7 +72,8 @@ func (c *call) receive(ctx context.Context) int {
 func (c *call) tell(out gate.Outcome, g *gate.Gate, repo config.Repository, environ push.Environment) int {
 	report := message.Report{Findings: out.Findings, Contact: repo.Contact, Web: environ.Web, GitLab: environ.GitLab}
 	for _, v := range out.Verdicts {
-		report.Verdicts = append(report.Verdicts, message.RefVerdict{Ref: v.Ref, Mode: v.Mode, Target: v.Target, Timing: g.Timing, Verdict: v.Verdict})
+		report.Verdicts = append(report.Verdicts, message.RefVerdict{Ref: v.Ref, Mode: v.Mode, Target: v.Target, Timing: g.Timing, Verdict: v.Verdict,
+			Released: v.Released, Unreleased: v.Unreleased})
 	}
 	// A message that cannot be shown changes no decision.
 	_ = message.Render(c.stderr, report)

@@ -99,7 +99,11 @@ type Verdict struct {
 	Mode    policy.Mode // what it may do to the ref
 	Target  string      // the protected ref that a topic ref's verdict counts for
 	Verdict replay.Verdict
-	Err     error // for the log
+	// Released is the override that released it; nil where none did. Unreleased are
+	// those that were found for the move and did not help.
+	Released   *replay.Override
+	Unreleased []replay.Unreleased
+	Err        error // for the log
 }
 
 // Outcome is all there is to say about one push.
@@ -116,6 +120,7 @@ type Outcome struct {
 func (g *Gate) Receive(ctx context.Context, updates []push.Update) (Outcome, error) {
 	j := g.judgement()
 	j.updates = len(updates)
+	defer j.seek(ctx, updates)()
 	err := j.judge(ctx, updates)
 	if err == nil && !j.refused() {
 		err = j.replay(ctx)
@@ -156,6 +161,7 @@ type judgement struct {
 	reported  map[string]string // by tree: the blob that this push leaves as its report; empty is none
 	known     *accounts
 
+	releases  releases            // overrides
 	verdictOf map[string]verified // by token
 	shallow   bool                // a part of what is pushed is not here, and findings say so
 	findings  []finding.Finding
@@ -217,7 +223,7 @@ func (j *judgement) result() Result {
 	}
 	for _, v := range j.verdicts {
 		switch {
-		case !v.Mode.Enforces(), v.Verdict.Outcome == replay.Eligible:
+		case !v.Mode.Enforces(), v.Verdict.Outcome == replay.Eligible, v.Verdict.Outcome == replay.Released:
 		case v.Verdict.Outcome == replay.Blocked, v.Verdict.Outcome == replay.Inspect:
 			result = Refused
 		default:

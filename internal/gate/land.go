@@ -100,6 +100,11 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 		steps = append(steps, j.opened(m))
 		j.stillOpen(r, m)
 	}
+	released, err := j.released(ctx, r, m)
+	if err != nil {
+		return nil, err
+	}
+	steps = append(steps, released...)
 	if m.state != "" {
 		r.Accept(state.Move{Old: m.Old, New: m.New, State: m.state, Paths: j.Protected.Digest(), Mark: m.view.Mark, Steps: steps}, j.now)
 	}

@@ -134,9 +134,3 @@ func (j *judgement) retire(ctx context.Context, m *move) error {
 	j.insist(m, finding.Finding{Code: finding.ApprovalDeleted, Severity: finding.Note})
 	return nil
 }
-
-// offerOverride refuses overrides: nothing reads them yet.
-func (j *judgement) offerOverride(_ context.Context, m *move) error {
-	j.insist(m, finding.Finding{Code: finding.OracleRefRefused})
-	return nil
-}

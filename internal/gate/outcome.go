@@ -26,12 +26,23 @@ type decision struct {
 	Replays  []spooledReplay   `json:"replays,omitempty"`
 }
 
-// spooledReplay is a replay without a verdict: why is for the admin, who reads
-// the spool; no pusher is told.
+// spooledReplay is a replay that stands out: one without a verdict, whose why is
+// for the admin, who reads the spool, and one that an override released.
 type spooledReplay struct {
-	Ref   string `json:"ref"`
-	Cause string `json:"cause,omitempty"`
-	Error string `json:"error,omitempty"`
+	Ref      string           `json:"ref"`
+	Cause    string           `json:"cause,omitempty"`
+	Error    string           `json:"error,omitempty"`
+	Released *spooledOverride `json:"released,omitempty"`
+}
+
+// spooledOverride is the override of a person that let the ref move.
+type spooledOverride struct {
+	Decision  string `json:"decision"` // that let it move
+	Overrides string `json:"overrides"`
+	Statement string `json:"statement_sha256"`
+	Person    string `json:"person"`
+	Key       string `json:"key"`
+	Reason    string `json:"reason"`
 }
 
 type spooledUpdate struct {
@@ -84,12 +95,16 @@ func with(args map[string]string, name, value string) map[string]string {
 }
 
 func (j *judgement) worthKeeping() bool {
-	return len(j.silent) > 0 || len(j.unreplayed()) > 0 || slices.ContainsFunc(j.findings, func(f finding.Finding) bool { return f.Severity != finding.Note })
+	return len(j.silent) > 0 || len(j.outstanding()) > 0 || slices.ContainsFunc(j.findings, func(f finding.Finding) bool { return f.Severity != finding.Note })
 }
 
-func (j *judgement) unreplayed() []spooledReplay {
+func (j *judgement) outstanding() []spooledReplay {
 	var list []spooledReplay
 	for _, v := range j.verdicts {
+		if o := v.Released; o != nil {
+			list = append(list, spooledReplay{Ref: v.Ref, Released: &spooledOverride{Decision: v.Verdict.Decision, Overrides: o.Decision,
+				Statement: o.Statement, Person: o.Person, Key: o.Key, Reason: o.Reason}})
+		}
 		if v.Err == nil && v.Verdict.Outcome != replay.Undecided {
 			continue
 		}
@@ -105,7 +120,7 @@ func (j *judgement) unreplayed() []spooledReplay {
 func (j *judgement) spool(result Result) (string, error) {
 	d := decision{
 		Schema: decisionSchema, Repo: j.ID, Push: j.Push, Pusher: j.Pusher, Time: j.now, Result: result.String(),
-		Findings: append(slices.Clone(j.findings), j.silent...), Replays: j.unreplayed(),
+		Findings: append(slices.Clone(j.findings), j.silent...), Replays: j.outstanding(),
 	}
 	for _, m := range j.moves {
 		d.Updates = append(d.Updates, spooledUpdate{Ref: m.Ref, Old: m.Old, New: m.New, Class: m.class.String()})

@@ -79,7 +79,7 @@ func (j *judgement) askAll(ctx context.Context, moves []*move, requests []replay
 			mu.Lock()
 			defer mu.Unlock()
 			gone = gone || v.Verdict.Outcome == replay.Undecided && v.Verdict.Cause == replay.Unreachable
-			verdicts[i] = settled(m, v)
+			verdicts[i] = settled(m, answered(m, requests[i], v))
 		}()
 	}
 	wait.Wait()
@@ -142,6 +142,11 @@ func (j *judgement) request(ctx context.Context, m *move) (replay.Request, error
 	r.Authorised = m.commit
 	if !m.authorised {
 		r.Authorised = r.Base
+	}
+	if m.protected() {
+		if r.Overrides, m.vain, err = j.speakFor(ctx, m); err != nil {
+			return r, err
+		}
 	}
 	for _, s := range m.chain {
 		for _, a := range s.approvals {

@@ -42,6 +42,10 @@ type RefVerdict struct {
 	// Timing is what the gate waited for, for the words of a missing verdict.
 	Timing  replay.Timing
 	Verdict replay.Verdict
+	// Released is the override that released it; nil where none did. Unreleased are
+	// those that did not help.
+	Released   *replay.Override
+	Unreleased []replay.Unreleased
 }
 
 const (

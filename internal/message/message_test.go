@@ -427,9 +427,13 @@ func FuzzRenderIsPrintable(f *testing.F) {
 				Args: args{"detail": detail, "approval": item, "person": detail, "rev": ref, "topic": path, "decision": item}})
 		}
 		verdict := RefVerdict{Ref: ref, Verdict: replay.Verdict{Outcome: replay.Blocked, Decision: item, Rows: []replay.Row{{ID: item, Lane: path, Says: says, IDs: []string{item}, Shown: shown}}}}
+		inspect := RefVerdict{Ref: ref, Verdict: replay.Verdict{Outcome: replay.Inspect, Decision: item}, Unreleased: []replay.Unreleased{
+			{Override: replay.Override{Statement: item, Decision: detail, Person: says}, Why: replay.Obstacle(shown)}}}
+		released := RefVerdict{Ref: ref, Verdict: replay.Verdict{Outcome: replay.Released, Decision: item},
+			Released: &replay.Override{Statement: item, Decision: path, Person: detail, Reason: says}}
 		for i := range findings {
 			var b bytes.Buffer
-			if err := Render(&b, Report{Findings: findings[i : i+1], Verdicts: []RefVerdict{verdict}, Contact: detail}); err != nil {
+			if err := Render(&b, Report{Findings: findings[i : i+1], Verdicts: []RefVerdict{verdict, inspect, released}, Contact: detail}); err != nil {
 				t.Fatal(err)
 			}
 			if strings.ContainsFunc(b.String(), func(r rune) bool { return r != '\n' && (r < ' ' || r > '~') }) {

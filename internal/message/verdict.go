@@ -74,10 +74,24 @@ func verdictWords(v RefVerdict) block {
 	case replay.Blocked:
 		b.sentence = refusalOf(v.Verdict.Rows) + b.inBrackets()
 		b.rows, b.hints = rowLines(v.Verdict.Rows), hintsOf(v.Verdict.Rows)
+		b.rows = append(b.rows, vainLines(v.Unreleased)...)
 	case replay.Inspect:
 		b.sentence = "a person must look: " + sentenceOf(v.Verdict.Rows, "not everything is clear") + b.inBrackets()
-		b.rows = rowLines(v.Verdict.Rows)
-		b.hints = append(hintsOf(v.Verdict.Rows), "keep the work on a topic branch until a maintainer has looked at it")
+		b.rows = append(rowLines(v.Verdict.Rows), vainLines(v.Unreleased)...)
+		b.hints = append(hintsOf(v.Verdict.Rows), keepUntilSeen)
+		if v.Mode.Enforces() && fullID(v.Verdict.Decision) {
+			b.rows = append(b.rows, v.Verdict.Decision) // it is what the hint wants
+			b.hints = append(b.hints, thenAccept)
+		}
+	case replay.Released:
+		if v.Released == nil {
+			b.sentence = notJudged + "released by an override that nobody handed over"
+			b.hints = []string{"the admin brings prereceive and hookd to one version"}
+			break
+		}
+		b.kind = kindWarning
+		b.sentence = "passed, released by an override of " + Quote(v.Released.Person) + b.inBrackets()
+		b.rows = append(rowLines(v.Verdict.Rows), "it sets decision "+shortID(v.Released.Decision, 8)+" aside: "+printable(v.Released.Reason))
 	case replay.Undecided:
 		b.sentence, b.hints = causeWords(v)
 		b.sentence = notJudged + b.sentence + b.inBrackets()
@@ -89,6 +103,55 @@ func verdictWords(v RefVerdict) block {
 		b.rows = append(b.rows, "no sealed tree was read: hookd runs with its development switch")
 	}
 	return b
+}
+
+const (
+	keepUntilSeen = "push it to a topic branch, where a maintainer can look at it"
+	thenAccept    = "a maintainer who has looked runs:  git oracle accept DECISION REV"
+)
+
+// vainLines say why overrides did not help.
+func vainLines(list []replay.Unreleased) []string {
+	var out []string
+	for i, u := range list {
+		if i == maxNamed {
+			return append(out, "and "+count(len(list)-i, "more"))
+		}
+		by := ""
+		if u.Override.Person != "" {
+			by = " by " + Quote(u.Override.Person)
+		}
+		out = append(out, "override "+shortID(u.Override.Statement, 8)+by+" does not help:", "  "+vainWords(u))
+	}
+	return out
+}
+
+func vainWords(u replay.Unreleased) string {
+	decision := "decision " + shortID(u.Override.Decision, 8)
+	switch u.Why {
+	case replay.NoSuchDecision:
+		return decision + " is not known to the replay service"
+	case replay.OtherMove:
+		return decision + " is about another push"
+	case replay.Unreleasable:
+		return decision + " is none that a person's look releases"
+	case replay.FurtherRows:
+		return "more speaks against the change now than in " + decision
+	case replay.OtherOld:
+		return "the ref stands elsewhere than when it was signed"
+	case replay.Expired:
+		return "it has expired"
+	case replay.UsedUp:
+		return "what it released has landed before, and each counts once"
+	case replay.Withdrawn:
+		return "it was withdrawn by a maintainer"
+	case replay.KeyRefused:
+		return "its key is no maintainer's here, or not valid now"
+	case replay.BeforeRecord:
+		return "it is older than this server's record of used ones"
+	default:
+		return "for a reason that this version has no words for"
+	}
 }
 
 func (b block) inBrackets() string {

@@ -355,6 +355,9 @@ func decisionID(id string) string {
 	return id[:8]
 }
 
+// fullID says whether id is a decision's in full.
+func fullID(id string) bool { return len(id) == 64 && decisionID(id) != "" }
+
 // facts fills a finding's facts into words. All are foreign, and quoted.
 type facts struct {
 	finding.Finding
@@ -408,7 +411,7 @@ func (f facts) fact(name string) string {
 			return "has a state"
 		}
 		return "have states"
-	case "approval":
+	case "approval", "override", "released":
 		return shortID(f.Args[name], 8)
 	case "offer", "an-offer", "signed-thing", "offer-command", "offer-done", "renews":
 		return f.offered(name)

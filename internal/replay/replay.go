@@ -106,6 +106,7 @@ const (
 	OtherOld     Obstacle = "other-old"     // the ref stands elsewhere than the override says
 	Expired      Obstacle = "expired"       // it was good for a time that is over
 	UsedUp       Obstacle = "used-up"       // the move that it released has landed before
+	Withdrawn    Obstacle = "withdrawn"     // a maintainer took it back
 	KeyRefused   Obstacle = "key-refused"   // its key is no maintainer's any more
 	BeforeRecord Obstacle = "before-record" // it is older than the record of what was used
 )
