@@ -5,41 +5,142 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
-	"time"
 
+	"github.com/sealgate/sealgate/internal/approval"
 	"github.com/sealgate/sealgate/internal/config"
 	"github.com/sealgate/sealgate/internal/gate"
 	"github.com/sealgate/sealgate/internal/push"
+	"github.com/sealgate/sealgate/internal/state"
 )
 
-// adopt takes a protected ref's tip as its good tip, on an admin's word.
-func (c *call) adopt(ctx context.Context) int {
-	if len(c.args) != 1 || c.repo == "" {
-		fmt.Fprintf(c.stderr, "error: adopt needs --repo ID and one REF\n%s", usage)
-		return exitUsage
+// load reads gate.yaml for an admin's verb. Where that file belongs to the git
+// user, root becomes him: the hook, too, reads no file but root's and its own.
+func (c *call) load() (config.Gate, error) {
+	c.actor = self(c.env)
+	if o, ok := owns(c.config); ok {
+		if err := become(o); err != nil {
+			return config.Gate{}, err
+		}
 	}
-	conf, err := config.LoadGate(c.config)
+	return config.LoadGate(c.config)
+}
+
+// self is who runs this process.
+func self(env []string) state.Actor {
+	a := state.Actor{UID: os.Getuid()}
+	if u, err := user.LookupId(strconv.Itoa(a.UID)); err == nil {
+		a.User = u.Username
+	}
+	if a.UID == 0 {
+		a.Sudo = variable(env, "SUDO_USER")
+	}
+	return a
+}
+
+func variable(env []string, name string) string {
+	for _, pair := range env {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func owns(path string) (owner, bool) {
+	info, err := os.Stat(path)
 	if err != nil {
-		return c.say(err)
+		return owner{}, false
+	}
+	return ownerOf(info)
+}
+
+// keeper owns the records of a repository, or what will be beside them: the hook
+// runs as that account.
+func keeper(conf config.Gate, repo config.Repository) (owner, bool) {
+	for _, path := range []string{filepath.Join(conf.State, repo.ID), conf.State, repo.Path} {
+		if o, ok := owns(path); ok {
+			return o, true
+		}
+	}
+	return owner{}, false
+}
+
+var errNoAdmin = errors.New("only root, or the owner of gate.yaml or of the records, may do this")
+
+// admits says whether who started this may act on a gate.
+func admits(uid int, owners ...owner) bool {
+	if uid == 0 {
+		return true
+	}
+	for _, o := range owners {
+		if o.uid == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// may refuses whoever is neither root nor the owner of the files at hand.
+func (c *call) may(conf config.Gate) error {
+	var owners []owner
+	for _, path := range []string{c.config, conf.State} {
+		if o, ok := owns(path); ok {
+			owners = append(owners, o)
+		}
+	}
+	if !admits(c.actor.UID, owners...) {
+		return errNoAdmin
+	}
+	return nil
+}
+
+// by is who acts and why. A reason is needed where that says so.
+func (c *call) by(needed bool) (gate.By, error) {
+	reason := c.values["--reason"]
+	if reason == "" && !needed {
+		return gate.By{Actor: c.actor}, nil
+	}
+	if reason == "" {
+		return gate.By{}, errors.New("--reason is missing")
+	}
+	if err := approval.CheckReason(reason); err != nil {
+		return gate.By{}, err
+	}
+	return gate.By{Actor: c.actor, Reason: reason}, nil
+}
+
+// enter loads the configuration, finds --repo in it, and goes on as the account
+// that the hook runs as.
+func (c *call) enter() (config.Gate, config.Repository, error) {
+	conf, err := c.load()
+	if err != nil {
+		return conf, config.Repository{}, err
 	}
 	repo, ok := conf.Repository(c.repo)
 	if !ok {
-		return c.say(fmt.Errorf("adopt %q: repository %s is not listed", c.args[0], c.repo))
+		return conf, repo, fmt.Errorf("repository %s is not listed", c.repo)
 	}
-	g, err := c.open(ctx, conf, repo)
+	if err := c.may(conf); err != nil {
+		return conf, repo, err
+	}
+	if o, ok := keeper(conf, repo); ok {
+		err = become(o)
+	}
+	return conf, repo, err
+}
+
+// target is enter, and the gate of the repository.
+func (c *call) target(ctx context.Context) (*gate.Gate, error) {
+	conf, repo, err := c.enter()
 	if err != nil {
-		return c.say(err)
+		return nil, err
 	}
-	defer g.Repo.Close()
-	tip, err := g.Adopt(ctx, c.args[0])
-	if err != nil {
-		return c.say(err)
-	}
-	fmt.Fprintf(c.stdout, "%s: good tip %s, state %s\n", printable(c.args[0]), tip.Commit, tip.State)
-	return exitAccepted
+	return c.open(ctx, conf, repo)
 }
 
 // open is the gate of a repository outside of any push.
@@ -51,114 +152,14 @@ func (c *call) open(ctx context.Context, conf config.Gate, repo config.Repositor
 	return open(ctx, conf, repo, repo.Path, push.Environment{Path: environ.Path}, started{})
 }
 
-// status shows where the protected refs stand, and where they should.
-func (c *call) status(ctx context.Context) int {
-	conf, err := config.LoadGate(c.config)
-	if err != nil {
-		return c.say(err)
-	}
-	worst, shown := exitAccepted, 0
-	for _, repo := range conf.Repositories {
-		if c.repo != "" && repo.ID != c.repo {
-			continue
-		}
-		shown++
-		if err := c.standings(ctx, conf, repo); err != nil {
-			worst = c.say(fmt.Errorf("%s: %w", repo.Path, err))
-		}
-	}
-	if shown == 0 {
-		return c.say(fmt.Errorf("repository %s is not listed", c.repo))
-	}
-	return worst
-}
-
-func (c *call) standings(ctx context.Context, conf config.Gate, repo config.Repository) error {
-	g, err := c.open(ctx, conf, repo)
-	if err != nil {
-		return err
-	}
-	defer g.Repo.Close()
-	list, err := g.Status(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.stdout, "%s (%s)\n", repo.Path, repo.ID)
-	fmt.Fprintf(c.stdout, "  protected refs: paths %s, replay %s; others: paths %s, replay %s\n",
-		repo.ProtectedModes.Paths, repo.ProtectedModes.Replay, repo.TopicModes.Paths, repo.TopicModes.Replay)
-	for _, s := range list {
-		fmt.Fprintf(c.stdout, "  %s: %s\n", printable(s.Ref), standing(s))
-	}
-	if what := unhooked(repo.Path); what != "" {
-		return fmt.Errorf("pushes are not judged: %s", what)
-	}
-	return nil
-}
-
-// unhooked says why git does not start the gate in a repository, as far as its
-// own files tell; empty where it does. A hook of the server's own may start the
-// gate from pre-receive.d, as Gitea's does.
-func unhooked(dir string) string {
-	if text, err := os.ReadFile(filepath.Join(dir, "config")); err == nil && strings.Contains(strings.ToLower(string(text)), "hookspath") {
-		return "core.hooksPath is set in its config, so that git looks for hooks elsewhere"
-	}
-	hook, shim := filepath.Join(dir, "hooks", "pre-receive"), filepath.Join(dir, "hooks", "pre-receive.d", "sealgate")
-	if what := idle(hook); what != "" {
-		return "hooks/pre-receive " + what
-	}
-	text, err := os.ReadFile(hook)
-	if err != nil {
-		return "hooks/pre-receive cannot be read"
-	}
-	if strings.Contains(string(text), "prereceive") {
-		return ""
-	}
-	if !strings.Contains(string(text), ".d") {
-		return "hooks/pre-receive does not start it"
-	}
-	if what := idle(shim); what != "" {
-		return "hooks/pre-receive.d/sealgate " + what
-	}
-	return ""
-}
-
-// idle says why git, or a hook, would pass over a file.
-func idle(file string) string {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil:
-		return "is missing"
-	case !info.Mode().IsRegular():
-		return "is no file"
-	case info.Mode()&0o111 == 0:
-		return "is not executable"
-	default:
-		return ""
-	}
-}
-
-func standing(s gate.Standing) string {
-	switch {
-	case s.Record == nil && s.Actual == "":
-		return "no record yet; it does not exist"
-	case s.Record == nil:
-		return "no record yet; it stands at " + s.Actual
-	case s.Record.Good.Commit == "" && s.Actual == "":
-		return "unborn"
-	case s.Record.Good.Commit == s.Actual:
-		return fmt.Sprintf("at its good tip %s since %s", s.Actual, s.Record.Good.At.Format(time.RFC3339))
-	case s.Actual == "":
-		return "gone without the gate; its good tip is " + s.Record.Good.Commit
-	case s.Record.Good.Commit == "":
-		return "made without the gate, at " + s.Actual
-	default:
-		return "moved without the gate to " + s.Actual + "; its good tip is " + s.Record.Good.Commit
-	}
+func (c *call) usage(what string) int {
+	fmt.Fprintf(c.stderr, "error: %s\n%s", what, usage)
+	return exitUsage
 }
 
 // checkConfig names every fault of gate.yaml and of the files it names.
 func (c *call) checkConfig() int {
-	conf, err := config.LoadGate(c.config)
+	conf, err := c.load()
 	if err != nil {
 		return c.say(err)
 	}
@@ -176,10 +177,31 @@ func (c *call) checkConfig() int {
 }
 
 func (c *call) version() int {
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
-	}
-	fmt.Fprintf(c.stdout, "prereceive %s\n", version)
+	fmt.Fprintf(c.stdout, "prereceive %s\n", ownVersion())
 	return exitAccepted
+}
+
+func ownVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// paint marks what must be seen, on a terminal that shows colours. The words say
+// it everywhere.
+func (c *call) paint(text string) string {
+	if !c.colours() {
+		return text
+	}
+	return "\x1b[1;31m" + text + "\x1b[0m"
+}
+
+func (c *call) colours() bool {
+	f, ok := c.stdout.(*os.File)
+	if !ok || variable(c.env, "NO_COLOR") != "" || variable(c.env, "TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

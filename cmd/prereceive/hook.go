@@ -205,7 +205,7 @@ func open(ctx context.Context, conf config.Gate, repo config.Repository, dir str
 			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog, Sealed: repo.Seal,
 			ProtectedModes: gate.Modes(repo.ProtectedModes), TopicModes: gate.Modes(repo.TopicModes),
 		},
-		Repo: r, Store: store, Pusher: environ.Pusher, Push: pushID(),
+		Repo: r, Store: store, Pusher: environ.Pusher, Push: pushID(), Self: state.Actor{UID: os.Getuid()},
 	}
 	if conf.Hookd != nil && repo.Replay {
 		g.Timing = replay.Timing{Connect: conf.Hookd.Connect, Wait: conf.Hookd.Wait}

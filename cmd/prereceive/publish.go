@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -23,17 +24,30 @@ func (c *call) publish() int {
 	if !ok {
 		return c.say(fmt.Errorf("repository %s is not listed", c.repo))
 	}
-	out := json.NewEncoder(c.stdout)
+	text, err := publication(repo)
+	if err != nil {
+		return c.say(err)
+	}
+	if _, err := c.stdout.Write(text); err != nil {
+		return c.say(fmt.Errorf("publish the gate: %w", err))
+	}
+	return exitAccepted
+}
+
+// publication is what refs/oracle/gate says of a repository.
+func publication(repo config.Repository) ([]byte, error) {
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
 	out.SetIndent("", "  ")
 	out.SetEscapeHTML(false)
-	err = out.Encode(gate.Published{
+	err := out.Encode(gate.Published{
 		Schema: gate.PublishedSchema, Repo: repo.ID, ProtectedPaths: listed(repo.Protected), ForbiddenPaths: listed(repo.Forbidden),
 		Refs: repo.Refs.Entries(), Harness: repo.Harness, Changelog: listed(repo.Changelog), Contact: repo.Contact,
 	})
 	if err != nil {
-		return c.say(fmt.Errorf("publish the gate: %w", err))
+		return nil, fmt.Errorf("publish the gate: %w", err)
 	}
-	return exitAccepted
+	return text.Bytes(), nil
 }
 
 // listed are the patterns, sorted; an empty list where there are none.

@@ -243,7 +243,7 @@ func TestAMoveWithoutTheGateIsJudgedFromTheGoodTip(t *testing.T) {
 	h.stays(refuse("main~1:release/1"), "no maintainer has approved it")
 	h.git("revert", "--no-edit", bad)
 	h.stays(refuse("main"), "1 commit on the way")
-	if code, out := h.verb("status", "--config", h.config); code != 0 || !strings.Contains(out, "moved without the gate to "+bad) {
+	if code, out := h.verb("status", "--config", h.config); code != exitRefused || !strings.Contains(out, "moved without the gate to "+bad) {
 		t.Errorf("status: %d\n%s", code, out)
 	}
 	if code, out := h.verb("adopt", "--config", h.config, "--repo", repoID, mainRef); code != 0 {

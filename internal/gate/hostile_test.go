@@ -67,7 +67,7 @@ func TestARefIsNeverTakenForOneWithALongerName(t *testing.T) {
 				t.Errorf("%s (packed %v): result %v, %s", ref, packed, out.Result, codesOf(out))
 			}
 		}
-		if tip, err := b.gate.Adopt(ctx, "refs/heads/release/1"); err == nil {
+		if tip, err := b.gate.Adopt(ctx, "refs/heads/release/1", false, By{}); err == nil {
 			t.Errorf("adopted what does not exist: %+v", tip)
 		}
 		// The honest twin: main is found, loose or packed.

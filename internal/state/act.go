@@ -283,14 +283,16 @@ func (s *Store) append(acts []Act) error {
 	return syncDir(s.dir)
 }
 
-// following are the lines of acts behind what the record has. A torn line gets its
-// end, and stays one.
+// tornMark ends a line whose end was not written: it never reads as an act.
+const tornMark = "~torn"
+
+// following are the lines of acts behind what the record has.
 func following(before []byte, acts []Act) ([]byte, error) {
 	var text []byte
 	if n := len(before); n > 0 && before[n-1] != '\n' {
-		text = append(text, '\n')
+		text = append(text, tornMark+"\n"...)
 	}
-	last := bytes.TrimSuffix(before, []byte("\n"))
+	last := bytes.TrimSuffix(append(bytes.Clone(before), text...), []byte("\n"))
 	previous := ""
 	if len(before) > 0 {
 		previous = digest(last[bytes.LastIndexByte(last, '\n')+1:])
