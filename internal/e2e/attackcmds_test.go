@@ -168,7 +168,7 @@ func literally(ts *testscript.TestScript, kind string, body []byte) string {
 
 // rawtree VAR [-base REV] ENTRY…: writes a tree of these entries in this order, after
 // those of REV's tree, and sets VAR to its id. An entry is "MODE NAME REV", in which
-// NAME may have escapes as in Go.
+// variables of the script count and NAME may have escapes as in Go.
 func cmdRawTree(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: rawtree VAR [-base REV] ENTRY...")
@@ -180,7 +180,7 @@ func cmdRawTree(ts *testscript.TestScript, neg bool, args []string) {
 		args = args[2:]
 	}
 	for _, text := range args {
-		mode, rest, ok := strings.Cut(text, " ")
+		mode, rest, ok := strings.Cut(os.Expand(text, ts.Getenv), " ")
 		at := strings.LastIndexByte(rest, ' ')
 		if !ok || at < 0 {
 			ts.Fatalf("%q is not MODE NAME REV", text)

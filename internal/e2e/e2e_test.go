@@ -346,7 +346,7 @@ func cmdAt(ts *testscript.TestScript, neg bool, args []string) {
 	if !strings.HasPrefix(ref, "refs/") {
 		ref = "refs/heads/" + ref
 	}
-	stands := git(ts, ts.Getenv("SRV"), "for-each-ref", "--format=%(objectname)", ref)
+	stands := standing(ts, ref)
 	want := ""
 	switch rev {
 	case "-mark":
@@ -361,6 +361,16 @@ func cmdAt(ts *testscript.TestScript, neg bool, args []string) {
 	if (stands == want) == neg {
 		ts.Fatalf("%s stands at %q; %s is %q", ref, stands, rev, want)
 	}
+}
+
+// standing is where a ref of $SRV stands; empty where there is none.
+func standing(ts *testscript.TestScript, ref string) string {
+	for line := range strings.Lines(git(ts, ts.Getenv("SRV"), "for-each-ref", "--format=%(refname) %(objectname)", ref) + "\n") {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), ref+" "); ok {
+			return id
+		}
+	}
+	return ""
 }
 
 // sealed PATH FILE: puts FILE into the sealed tree as PATH, behind hookd's
