@@ -16,6 +16,7 @@ const (
 
 	tokenVersion = "v1"
 	maxSignature = 8 << 10
+	maxFound     = 20_000
 	maxToken     = len(tokenVersion) + 3 + (MaxStatement+2)/3*4 + (maxSignature+2)/3*4
 )
 
@@ -108,13 +109,14 @@ func isBase64URL(c byte) bool {
 // order: what follows "Oracle-Change-Signature:" on any line, wherever it stands
 // in the line, up to its third dot. What is bound is content, so a quoted,
 // indented or glued line is as good as a trailer. Unbroken only: a token that
-// was wrapped is none. The time is linear in the message.
+// was wrapped is none. The time is linear in the message, and after 20,000
+// candidates nothing more is looked for.
 func FindTokens(message []byte) []string {
 	var out []string
 	seen := map[string]bool{}
 	for rest := message; ; {
 		at := indexFold(rest, TrailerKey)
-		if at < 0 {
+		if at < 0 || len(out) == maxFound {
 			return out
 		}
 		rest = rest[at+len(TrailerKey):]

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +23,12 @@ const (
 	maxCommit    = 5<<20 + 1<<20 // bytes of a commit: message and headers
 	maxValid     = 64            // valid approvals that name one ref, in one push
 	maxTokens    = 20_000        // candidates of one push
+	maxForged    = 200           // signatures in a maintainer's name that do not verify
 )
+
+// errForged is why no more signatures are checked. Anyone may write a key of a
+// maintainer's into a token, and a check takes as long whatever its end.
+var errForged = fmt.Errorf("%w: too many of this push do not", approval.ErrBadSignature)
 
 // carried is a token and where it was found.
 type carried struct {
@@ -108,46 +112,46 @@ func (j *judgement) tokens(ctx context.Context, m *move) ([]carried, error) {
 			ids = append(ids, g.ID(n))
 		}
 	}
+	if err := j.listen(ctx, ids); err != nil {
+		return nil, err
+	}
 	seen := map[string]bool{}
-	err = j.Repo.ReadAll(ctx, ids, maxCommit, func(i int, _ gitrepo.Object, data []byte) error {
-		for _, t := range inMessage(ids[i], data) {
-			if !seen[t.raw] && len(seen) < maxTokens {
+	for _, id := range ids {
+		for _, t := range j.spoken[id] {
+			if !seen[t.raw] {
 				seen[t.raw] = true
 				found = append(found, t)
 			}
 		}
-		return nil
-	})
+	}
 	m.tokens = append([]carried{}, found...)
-	return found, err
+	return found, nil
 }
 
-// message is what follows the headers of a raw commit.
-func message(commit []byte) []byte {
-	_, text, ok := bytes.Cut(commit, []byte("\n\n"))
-	if !ok {
+// listen reads what the messages of commits carry, once a commit. After so many
+// candidates nothing more counts: what is not read approves nothing.
+func (j *judgement) listen(ctx context.Context, ids []string) error {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, heard := j.spoken[id]; return heard })
+	return j.Repo.ReadAll(ctx, ids, maxCommit, func(i int, _ gitrepo.Object, data []byte) error {
+		found := inMessage(ids[i], data)
+		found = found[:min(len(found), maxTokens-j.heard)]
+		j.heard += len(found)
+		j.spoken[ids[i]] = found
 		return nil
-	}
-	return text
+	})
 }
 
 func inMessage(commit string, data []byte) []carried {
-	text := message(data)
-	var out []carried
-	for _, raw := range approval.FindTokens(text) {
-		t, err := approval.ParseToken(raw)
-		out = append(out, carried{Token: t, raw: raw, err: err, commit: commit, own: true, shown: reasons(text)})
+	text := trailer.Message(data)
+	found := approval.FindTokens(text)
+	if len(found) == 0 {
+		return nil
 	}
-	return out
-}
-
-// reasons are what a message shows as the reason of an oracle change.
-func reasons(text []byte) []string {
-	var out []string
-	for _, t := range trailer.Parse(text) {
-		if t.Key == approval.ReasonKey {
-			out = append(out, t.Value)
-		}
+	shown := trailer.Values(text, approval.ReasonKey, maxShown)
+	out := make([]carried, len(found))
+	for i, raw := range found {
+		t, err := approval.ParseToken(raw)
+		out[i] = carried{Token: t, raw: raw, err: err, commit: commit, own: true, shown: shown}
 	}
 	return out
 }
@@ -245,10 +249,17 @@ type verified struct {
 
 func (j *judgement) verify(t approval.Token) (approval.Signed, error) {
 	v, ok := j.verdictOf[t.Raw]
-	if !ok {
-		v.signed, v.err = j.Signers.Verify(t, j.now)
-		j.verdictOf[t.Raw] = v
+	if ok {
+		return v.signed, v.err
 	}
+	if j.forged > maxForged {
+		return approval.Signed{}, errForged
+	}
+	v.signed, v.err = j.Signers.Verify(t, j.now)
+	if errors.Is(v.err, approval.ErrBadSignature) {
+		j.forged++
+	}
+	j.verdictOf[t.Raw] = v
 	return v.signed, v.err
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/sealgate/sealgate/internal/trailer"
 )
 
+const maxAuthors = 1000 // co-authors of a commit that are looked at
+
 // addresses are those of the people who wrote something, in lower case.
 type addresses map[string]bool
 
@@ -76,10 +78,8 @@ func (a addresses) read(commit []byte) {
 			a.add(string(line))
 		}
 	}
-	for _, t := range trailer.Parse(trailer.Message(commit)) {
-		if strings.EqualFold(t.Key, "Co-authored-by") {
-			a.add(t.Value)
-		}
+	for _, text := range trailer.Values(trailer.Message(commit), "Co-authored-by", maxAuthors) {
+		a.add(text)
 	}
 }
 

@@ -161,9 +161,12 @@ type judgement struct {
 	reported  map[string]string // by tree: the blob that this push leaves as its report; empty is none
 	known     *accounts
 
-	releases  releases            // overrides
-	verdictOf map[string]verified // by token
-	shallow   bool                // a part of what is pushed is not here, and findings say so
+	releases  releases             // overrides
+	spoken    map[string][]carried // by commit: what its message carries
+	heard     int                  // how many these are
+	verdictOf map[string]verified  // by token
+	forged    int                  // how many do not verify
+	shallow   bool                 // a part of what is pushed is not here, and findings say so
 	findings  []finding.Finding
 	silent    []finding.Finding // of refs whose mode only records
 	verdicts  []Verdict
@@ -175,7 +178,7 @@ func (g *Gate) judgement() *judgement {
 		now = g.Now
 	}
 	return &judgement{
-		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, withdrawn: map[string]bool{}, reported: map[string]string{},
+		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, spoken: map[string][]carried{}, withdrawn: map[string]bool{}, reported: map[string]string{},
 		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{}, borders: map[string]string{},
 		oracles: newOracleReader(g.Repo, OracleRules{Protected: g.Protected, Harness: g.Harness, Changelog: g.Changelog}),
 	}

@@ -1,15 +1,16 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/gitrepo"
 	"github.com/sealgate/sealgate/internal/state"
+	"github.com/sealgate/sealgate/internal/trailer"
 )
 
 // maxShown bounds the rows of one finding, and the commits that are looked at
@@ -259,8 +260,8 @@ func (j *judgement) subjects(ctx context.Context, g *gitrepo.Graph, nodes []gitr
 	}
 	items := make([]string, len(ids))
 	err := j.Repo.ReadAll(ctx, ids, maxCommit, func(i int, _ gitrepo.Object, data []byte) error {
-		first, _, _ := strings.Cut(strings.TrimLeft(string(message(data)), "\n"), "\n")
-		items[i] = ids[i][:10] + "  " + first[:min(len(first), 80)]
+		first, _, _ := bytes.Cut(bytes.TrimLeft(trailer.Message(data), "\n"), []byte("\n"))
+		items[i] = ids[i][:10] + "  " + string(first[:min(len(first), 80)])
 		return nil
 	})
 	for range len(nodes) - len(ids) {

@@ -4,7 +4,10 @@
 // server's configuration.
 package trailer
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // Trailer is one key and its value, unfolded: the message's own bytes, with
 // nothing escaped.
@@ -25,6 +28,30 @@ func Message(commit []byte) []byte {
 // in order; none where the message has no trailer block. The time is linear in
 // the message.
 func Parse(message []byte) []Trailer {
+	var out []Trailer
+	each(message, func(key, value []byte) bool {
+		out = append(out, Trailer{Key: string(key), Value: unfold(value)})
+		return true
+	})
+	return out
+}
+
+// Values are the values of the trailers of message with a key, in any case, in
+// order, and at most the first few of them: what a message of megabytes says may
+// take no more memory than that.
+func Values(message []byte, key string, most int) []string {
+	var out []string
+	each(message, func(k, value []byte) bool {
+		if len(k) == len(key) && strings.EqualFold(string(k), key) {
+			out = append(out, unfold(value))
+		}
+		return len(out) < most
+	})
+	return out
+}
+
+// each calls take for every trailer, its value still folded, until that is false.
+func each(message []byte, take func(key, value []byte) bool) {
 	if nul := bytes.IndexByte(message, 0); nul >= 0 {
 		message = message[:nul] // git reads a message as a C string
 	}
@@ -36,7 +63,7 @@ func Parse(message []byte) []Trailer {
 		message = rest
 	}
 	message = message[:end(message)]
-	return collect(message[start(message):])
+	collect(message[start(message):], take)
 }
 
 // cutLine takes the first line, its line feed included, off b.
@@ -202,8 +229,7 @@ func separator(line []byte) int {
 
 // collect splits a block into trailers; a line that starts with a space
 // continues the trailer above it.
-func collect(block []byte) []Trailer {
-	var out []Trailer
+func collect(block []byte, take func(key, value []byte) bool) {
 	for len(block) > 0 {
 		line, rest := cutLine(block)
 		colon := separator(line)
@@ -216,13 +242,11 @@ func collect(block []byte) []Trailer {
 			more, _ := cutLine(block[size:])
 			size += len(more)
 		}
-		out = append(out, Trailer{
-			Key:   string(trim(line[:colon])),
-			Value: unfold(trim(block[colon+1 : size])),
-		})
+		if !take(trim(line[:colon]), trim(block[colon+1:size])) {
+			return
+		}
 		block = block[size:]
 	}
-	return out
 }
 
 // unfold makes one space of each line feed and the space after it.
