@@ -62,7 +62,7 @@ write oracle files, check and run need no gate.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
 	root.AddGroup(&cobra.Group{ID: forAll, Title: "Before you push:"}, &cobra.Group{ID: forOwners, Title: "For those who own the oracles:"})
 	addTo(root, forAll, a.statusVerb(), a.checkVerb(), a.runVerb(), a.verifyVerb())
-	addTo(root, forOwners, a.approveVerb(), a.initVerb(), a.addVerb(), a.rehashVerb(), a.manifestVerb())
+	addTo(root, forOwners, a.approveVerb(), a.acceptVerb(), a.initVerb(), a.addVerb(), a.rehashVerb(), a.manifestVerb())
 	addTo(root, "", a.versionVerb())
 	return root
 }

@@ -40,14 +40,15 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"gate":    cmdGate,
-			"proves":  cmdProves,
-			"count":   cmdCount,
-			"agent":   cmdAgent,
-			"bytes":   cmdBytes,
-			"addline": cmdAddLine,
-			"hook":    cmdHook,
-			"code":    cmdCode,
+			"gate":     cmdGate,
+			"proves":   cmdProves,
+			"count":    cmdCount,
+			"agent":    cmdAgent,
+			"bytes":    cmdBytes,
+			"addline":  cmdAddLine,
+			"hook":     cmdHook,
+			"code":     cmdCode,
+			"releases": cmdReleases,
 		},
 	})
 }

@@ -10,42 +10,51 @@ import (
 	"github.com/sealgate/sealgate/internal/proc"
 )
 
-// sign has ssh-keygen sign the statement, so that agents, passphrases and FIDO
-// keys work as they do for everything else, and answers the token. The
-// signature is verified before anybody sees it.
+// sign has the statement of an approval signed, and answers the token.
 func (c *clone) sign(ctx context.Context, key *signingKey, statement approval.Statement) (approval.Token, error) {
-	dir, err := os.MkdirTemp("", "git-oracle-") // 0700
-	if err != nil {
-		return approval.Token{}, undecided("make a directory for signing", err)
-	}
-	defer os.RemoveAll(dir)
-	armored, err := c.keygen(ctx, dir, key, statement.Bytes())
+	raw, err := c.signature(ctx, key, approval.NamespaceChange, statement.Bytes())
 	if err != nil {
 		return approval.Token{}, err
-	}
-	raw, err := approval.ParseArmored(armored)
-	if err != nil {
-		return approval.Token{}, refused(fmt.Sprintf("the signature that %s made cannot approve: %v", key.describe(), err))
 	}
 	token, err := approval.ParseToken(approval.FormatToken(statement.Bytes(), raw))
 	if err != nil {
 		return approval.Token{}, refused(fmt.Sprintf("what %s signed cannot approve: %v", key.describe(), err))
 	}
-	if _, err := token.VerifyKey(); err != nil {
-		return approval.Token{}, refused(fmt.Sprintf("the signature that %s made is not good: %v", key.describe(), err))
-	}
 	return token, nil
+}
+
+// signature has ssh-keygen sign data, so that agents, passphrases and FIDO keys
+// work as they do for everything else, and answers the raw SSHSIG. It is verified
+// before anybody sees it.
+func (c *clone) signature(ctx context.Context, key *signingKey, namespace string, data []byte) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "git-oracle-") // 0700
+	if err != nil {
+		return nil, undecided("make a directory for signing", err)
+	}
+	defer os.RemoveAll(dir)
+	armored, err := c.keygen(ctx, dir, key, namespace, data)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := approval.ParseArmored(armored)
+	if err != nil {
+		return nil, refused(fmt.Sprintf("the signature that %s made cannot approve: %v", key.describe(), err))
+	}
+	if _, err := approval.VerifyKey(namespace, data, raw); err != nil {
+		return nil, refused(fmt.Sprintf("the signature that %s made is not good: %v", key.describe(), err))
+	}
+	return raw, nil
 }
 
 // keygen runs ssh-keygen (or git's gpg.ssh.program) on the user's terminal and
 // answers the armored signature. The data goes by file: ssh-keygen asks for a
 // touch only where its standard input is a terminal.
-func (c *clone) keygen(ctx context.Context, dir string, key *signingKey, data []byte) ([]byte, error) {
+func (c *clone) keygen(ctx context.Context, dir string, key *signingKey, namespace string, data []byte) ([]byte, error) {
 	program, quiet, err := c.signer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	args := append(quiet, "-Y", "sign", "-n", approval.NamespaceChange)
+	args := append(quiet, "-Y", "sign", "-n", namespace)
 	file := key.file
 	if key.text != "" {
 		file = filepath.Join(dir, "key.pub")

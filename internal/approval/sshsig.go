@@ -228,11 +228,17 @@ func formatFits(keyType, format string) (want string, ok bool) {
 // VerifyKey checks that the token's own key signed its statement as an approval,
 // and says nothing about whose key it is or whether it counts now.
 func (t Token) VerifyKey() (fingerprint string, err error) {
-	sig, err := ParseSignature(t.Signature)
+	return VerifyKey(NamespaceChange, t.Statement.Bytes(), t.Signature)
+}
+
+// VerifyKey checks that the key in a raw SSHSIG signed message in namespace, and
+// says nothing about whose key it is.
+func VerifyKey(namespace string, message, raw []byte) (fingerprint string, err error) {
+	sig, err := ParseSignature(raw)
 	if err != nil {
 		return "", err
 	}
-	if err := sig.verify(NamespaceChange, t.Statement.Bytes()); err != nil {
+	if err := sig.verify(namespace, message); err != nil {
 		return "", fmt.Errorf("check signature by %s: %w: %w", sig.Fingerprint(), ErrBadSignature, err)
 	}
 	return sig.Fingerprint(), nil
