@@ -15,6 +15,8 @@ type teller struct {
 	*rand.Rand
 	s *story
 	w *model
+	// calm: approvals are sound, mostly.
+	calm bool
 }
 
 // The refs of a story, beside the protected ones.
@@ -86,6 +88,13 @@ func (t *teller) parents(i int) []int {
 	if t.chance(5) {
 		count = 3
 	}
+	if i > 3 && count == 2 && t.chance(30) { // a branch without protected files, merged
+		for p := range i {
+			if t.s.state(p) == "" {
+				return []int{i - 1, p}[:1+min(1, i-1-p)]
+			}
+		}
+	}
 	// Criss-cross: the merge of what the last merge merged, the other way round.
 	if last := t.s.objects[i-1]; len(last.parents) == 2 && t.chance(25) {
 		return []int{last.parents[1], last.parents[0]}
@@ -148,7 +157,7 @@ func (t *teller) put(out tree, path string, f file) {
 func (t *teller) change(out tree) {
 	paths := []string{"rules/fees.txt", "rules/fees.txt", "rules/deep/table.txt", "freeze.json"}
 	path := pick(t, paths)
-	switch t.IntN(12) {
+	switch t.IntN(14) {
 	case 0:
 		delete(out, path)
 	case 1: // rename out
@@ -168,7 +177,7 @@ func (t *teller) change(out tree) {
 	case 4: // another type at the root, or below
 		f := pick(t, []file{{"120000", "src"}, {"100644", "1\n"}, {"160000", "m"}})
 		t.put(out, pick(t, []string{"rules", "rules/fees.txt"}), f)
-	case 5: // everything goes
+	case 5, 12: // everything goes
 		for _, p := range append(paths, "rules") {
 			delete(out, p)
 		}
@@ -214,7 +223,11 @@ func (t *teller) grant(ref string, before, after state) int {
 	if t.s.how != inProcess {
 		g.issued = pick(t, []int{-600, -600, 200})
 	}
-	switch t.IntN(24) {
+	trouble := t.IntN(24)
+	if t.calm && t.chance(80) {
+		trouble = none
+	}
+	switch trouble {
 	case 0:
 		g.fault = stranger
 	case 1:
@@ -285,6 +298,8 @@ func (t *teller) tell(e event) *verdict {
 
 func (t *teller) next() {
 	switch n := t.IntN(100); {
+	case n < 26:
+		t.scene()
 	case n < 62:
 		t.push()
 	case n < 72:
@@ -429,16 +444,7 @@ func (t *teller) target(ref string) int {
 		return t.IntN(len(t.s.objects))
 	}
 	like := func(want func(int) bool) int {
-		var list []int
-		for _, c := range commits {
-			if c != at && want(c) {
-				list = append(list, c)
-			}
-		}
-		if len(list) == 0 {
-			return pick(t, commits)
-		}
-		return pick(t, list)
+		return t.like(func(c int) bool { return c != at && want(c) })
 	}
 	switch t.IntN(5) {
 	case 0:
@@ -457,6 +463,16 @@ func (t *teller) target(ref string) int {
 	default:
 		return pick(t, commits)
 	}
+}
+
+// like is a commit that is wanted; any, where none is.
+func (t *teller) like(want func(int) bool) int {
+	commits := t.commits()
+	list := slices.DeleteFunc(slices.Clone(commits), func(c int) bool { return !want(c) })
+	if len(list) == 0 {
+		return pick(t, commits)
+	}
+	return pick(t, list)
 }
 
 // hand moves a ref behind the gate's back.
@@ -491,6 +507,150 @@ func (t *teller) land() {
 		}
 	}
 	t.tell(event{deed: settles, push: id})
+}
+
+// scene is a few events that belong together: chance alone would hardly ever tell
+// them in this order.
+func (t *teller) scene() {
+	ref := t.guarded()
+	r := t.w.records[ref]
+	if r == nil || r.good == none {
+		return
+	}
+	t.calm = true
+	defer func() { t.calm = false }()
+	from := r.good
+	away := t.like(func(c int) bool { return t.s.state(c) != t.s.state(from) })
+	same := t.like(func(c int) bool { return c != from && t.s.state(c) == t.s.state(from) })
+	twin := t.like(func(c int) bool { return t.s.state(c) == t.s.state(away) && c != away })
+	switch t.IntN(11) {
+	case 0: // there, back, and there again by what was used, or is as old
+		spare := t.grant(ref, t.s.state(from), t.s.state(away))
+		t.step(ref, from, away)
+		t.move(ref, away, true)
+		t.step(ref, away, from)
+		t.move(ref, pick(t, []int{from, same}), true)
+		if t.s.state(from) != t.s.state(away) && t.chance(50) {
+			t.announce(spare)
+		}
+		t.move(ref, pick(t, []int{away, twin}), true)
+	case 1: // two that want the same approval, the first under way
+		t.step(ref, from, away)
+		first := t.move(ref, away, false)
+		if t.chance(30) {
+			t.step(ref, from, away) // a spare one
+		}
+		t.move(ref, twin, t.chance(50))
+		t.pass(700)
+		t.move(ref, twin, true)
+		t.tell(event{deed: lands, push: first})
+	case 2: // accepted twice, and back before the second lands
+		to := pick(t, []int{away, same})
+		t.step(ref, from, to)
+		t.move(ref, to, false)
+		second := t.move(ref, to, true)
+		t.step(ref, to, from)
+		if t.chance(30) {
+			t.pass(700)
+		}
+		if t.chance(70) {
+			t.move(ref, from, true)
+		} else {
+			t.tell(event{deed: byHand, ref: ref, to: from})
+		}
+		t.tell(event{deed: lands, push: second - 1})
+		t.move(ref, twin, true)
+	case 3: // a chain
+		middle := pick(t, t.commits())
+		t.step(ref, from, middle)
+		t.step(ref, middle, away)
+		if t.chance(40) {
+			t.step(ref, from, away)
+		}
+		t.move(ref, away, true)
+		t.move(ref, middle, true)
+	case 4: // moved by hand, and built upon
+		t.tell(event{deed: byHand, ref: ref, to: away})
+		t.move(ref, twin, true)
+		t.move(ref, same, true)
+	case 5: // landed, moved on by hand, and never settled
+		t.step(ref, from, away)
+		t.move(ref, away, false)
+		last := t.s.events[len(t.s.events)-1].id
+		t.tell(event{deed: lands, push: last})
+		t.tell(event{deed: byHand, ref: ref, to: t.like(func(c int) bool { return t.w.reaches(c, away) })})
+		t.move(ref, twin, true)
+	case 6: // what lands on a protected ref counts for what is pushed beside it
+		t.step(ref, from, away)
+		topic := pick(t, otherRefs)
+		t.tell(event{deed: pushes, updates: []update{{ref: topic, new: pick(t, []int{away, twin})}, {ref: ref, new: away}}, land: []bool{true, true}, settle: true})
+		t.tell(event{deed: pushes, updates: []update{{ref: topic, new: twin}}, land: []bool{true}, settle: true})
+	case 7: // two ways of the same length, and what is left of the other
+		one := t.like(func(c int) bool { return t.s.state(c) != t.s.state(from) && t.s.state(c) != t.s.state(away) })
+		two := t.like(func(c int) bool {
+			return t.s.state(c) != t.s.state(from) && t.s.state(c) != t.s.state(away) && t.s.state(c) != t.s.state(one)
+		})
+		for _, middle := range []int{one, two} {
+			t.step(ref, from, middle)
+			t.step(ref, middle, away)
+		}
+		t.move(ref, away, true)
+		t.step(ref, away, from)
+		t.move(ref, from, true)
+		t.move(ref, pick(t, []int{one, two}), true)
+	case 8: // a step that two moves have in common, each taking another after it
+		middle := t.like(func(c int) bool { return t.s.state(c) != t.s.state(from) && t.s.state(c) != t.s.state(away) })
+		end := t.like(func(c int) bool {
+			return t.s.state(c) != t.s.state(away) && t.s.state(c) != t.s.state(middle) && t.s.state(c) != t.s.state(from)
+		})
+		t.step(ref, from, middle)
+		t.step(ref, middle, away)
+		first := t.move(ref, away, false)
+		t.pass(700)
+		t.step(ref, middle, end)
+		t.move(ref, end, true)
+		t.tell(event{deed: byHand, ref: ref, to: from})
+		t.tell(event{deed: lands, push: first})
+		t.tell(event{deed: settles, push: first})
+		t.move(ref, twin, true)
+	case 9: // used long ago, and left since
+		if t.s.how != inProcess || t.s.state(from) == t.s.state(away) {
+			return
+		}
+		n := t.grant(ref, t.s.state(from), t.s.state(away))
+		t.s.grants[n].life = 300
+		t.announce(n)
+		t.move(ref, away, true)
+		t.step(ref, away, from)
+		t.move(ref, from, true)
+		t.pass(2000)
+		t.tell(event{deed: pushes, updates: []update{{ref: pick(t, otherRefs), new: twin}}, land: []bool{true}})
+	default: // another ref takes the state over
+		t.step(ref, from, away)
+		t.move(ref, away, true)
+		t.move(t.guarded(), twin, true)
+	}
+}
+
+// step publishes an approval of the step between two commits' states.
+func (t *teller) step(ref string, from, to int) {
+	if before, after := t.s.state(from), t.s.state(to); before != after {
+		t.announce(t.grant(ref, before, after))
+	}
+}
+
+// move pushes one ref; one that does not land stays under way. It answers the
+// event's number.
+func (t *teller) move(ref string, to int, lands bool) int {
+	e := event{deed: pushes, updates: []update{{ref: ref, new: to}}, land: []bool{lands}, settle: lands && t.chance(70)}
+	t.tell(e)
+	return len(t.s.events) - 1
+}
+
+func (t *teller) pass(seconds int) {
+	if t.s.how == inProcess {
+		t.tell(event{deed: waits, seconds: seconds})
+	}
 }
 
 // again pushes once more what was pushed before.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -33,6 +34,7 @@ type stage struct {
 	rig        *rig.Rig
 	maintainer ssh.Signer
 	other      ssh.Signer
+	rooms      atomic.Int64
 }
 
 func newStage(dir, bin string) (*stage, error) {
@@ -58,6 +60,9 @@ func newStage(dir, bin string) (*stage, error) {
 	g.other, err = ssh.NewSignerFromKey(key)
 	return g, err
 }
+
+// room is a directory that nobody has yet.
+func (g *stage) room() string { return filepath.Join(g.rig.Dir, fmt.Sprint("s", g.rooms.Add(1))) }
 
 // sign is what ssh-keygen -Y sign makes, without its armor.
 func (g *stage) sign(stranger bool, message []byte) []byte {

@@ -293,7 +293,15 @@ func (w *model) settle(r *record, at int) *record {
 	n.pending = nil
 	var landed []entry
 	for _, e := range r.pending {
-		if e.new == at || w.reaches(at, e.new) && !w.reaches(e.old, e.new) {
+		reached := w.reaches(at, e.new) && !w.reaches(e.old, e.new)
+		switch w.mutation {
+		case standsOnly:
+			reached = false
+		case rewindsReached:
+			reached = w.reaches(at, e.new)
+		default:
+		}
+		if e.new == at || reached {
 			landed = append(landed, e)
 		} else {
 			n.pending = append(n.pending, e)
@@ -311,7 +319,7 @@ func (w *model) settle(r *record, at int) *record {
 	})
 	n.used, n.repeated = slices.Clone(r.used), slices.Clone(r.repeated)
 	for _, e := range landed {
-		if n.tookElsewhere(e) {
+		if n.tookElsewhere(e) && w.mutation != takesTwice {
 			continue
 		}
 		for _, s := range e.steps {

@@ -1,5 +1,12 @@
 package story
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"testing"
+)
+
 // The broken models: each leaves out or bends one rule.
 const (
 	unbroken mutation = iota
@@ -17,4 +24,161 @@ const (
 	singleSteps
 	emptyParents
 	bounces
+	mainOnly
+	notBeside
+	oldAgain
+	tagsPass
+	unadopted
+	fromEmpty
+	emptyToo
+	noMessages
+	spares
+	heldForEver
+	greatestHash
+	longChains
+	usedForgotten
+	changesHeld
+	standsOnly
+	rewindsReached
+	takesTwice
 )
+
+var mutants = map[mutation]string{
+	noHistory:        "nobody looks at the commits on the way",
+	reusable:         "an approval may be used again",
+	foundValue:       "a ref is judged from where it is found, not from its good tip",
+	noRewinds:        "a ref may not go back to a state that it may have",
+	firstParent:      "a merge is compared with its first parent only",
+	firstParentReach: "a merge brings what its first parent brings",
+	deletes:          "a protected ref may be deleted",
+	everlasting:      "an approval never expires",
+	anyRef:           "an approval counts for every ref",
+	olderThanRecord:  "an approval counts that is older than the record",
+	notHeld:          "an approval that another push will use is free",
+	singleSteps:      "approvals do not chain",
+	emptyParents:     "a parent without protected files counts like any other",
+	bounces:          "a ref may go back to where a move may land a second time",
+	mainOnly:         "only the good tip of the first ref excuses what it reaches",
+	notBeside:        "the new tip of a protected ref excuses nothing in its own push",
+	oldAgain:         "what a topic branch has already is judged again",
+	tagsPass:         "nobody looks at what a tag brings",
+	unadopted:        "a protected ref that nobody adopted is judged like a new one",
+	fromEmpty:        "a new protected ref starts from nothing, not from another's state",
+	emptyToo:         "a new protected ref may be without protected files, whatever the others have",
+	noMessages:       "approvals in commit messages count for nothing",
+	spares:           "a spare approval stays when one like it is used",
+	heldForEver:      "an approval stays with a push that never landed",
+	greatestHash:     "of two shortest chains, the one of the greater hash is taken",
+	longChains:       "the longest chain is taken",
+	usedForgotten:    "a used approval does not account for its state",
+	changesHeld:      "the history rule holds oracle-change branches",
+	standsOnly:       "a move has landed only where the ref stands at it",
+	rewindsReached:   "a rewind has landed where the ref is reached from it",
+	takesTwice:       "a landed move uses approvals that another has used",
+}
+
+// pretend fills in hashes, for stories that nobody tells to a hook.
+func (s *story) pretend() {
+	for i := range s.grants {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", s.seed, i))
+		s.grants[i].hash = hex.EncodeToString(sum[:])
+	}
+}
+
+// parts answers the first event after which two models say or have different things;
+// none where they agree.
+func (s *story) parts(a, b mutation) int {
+	one, two := s.begin(a), s.begin(b)
+	for i, e := range s.events {
+		e = sendable(e, s.how, one.value)
+		if e.deed == pushes && len(e.updates) == 0 {
+			continue
+		}
+		v, w := one.happen(e), two.happen(e)
+		if v != nil && v.String() != w.String() || compare(one.at, two.at) != "" {
+			return i
+		}
+	}
+	return none
+}
+
+// Every broken model must be told from the sound one by some of the stories that a
+// run tells: what a rule does must show, or the stories are too tame.
+func TestTheStoriesTellEveryBrokenModelFromTheSoundOne(t *testing.T) {
+	caught, first := map[mutation]int{}, map[mutation]int64{}
+	for seed := *firstSeed; seed < *firstSeed+int64(*number); seed++ {
+		s := tell(seed, way(seed))
+		s.pretend()
+		for m := range mutants {
+			if s.parts(unbroken, m) == none {
+				continue
+			}
+			if caught[m]++; first[m] == 0 {
+				first[m] = seed
+			}
+		}
+	}
+	for m, what := range mutants {
+		t.Logf("%4d of %d stories, the first is %d: %s", caught[m], *number, first[m], what)
+		if caught[m] < 1 {
+			t.Errorf("no story shows it: %s", what)
+		}
+	}
+}
+
+// And the check itself is able to fail: told to the hook, a broken model's story
+// differs. It is made short against the sound model first, which is cheaper, and is
+// told afterwards.
+func TestABrokenModelIsFoundByTheHook(t *testing.T) {
+	t.Parallel()
+	for m, what := range mutants {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := telling(t, m)
+			short, d := shrink(s, &difference{event: s.parts(unbroken, m)}, 3000, func(s *story) (*difference, error) {
+				s.pretend()
+				if at := s.parts(unbroken, m); at != none {
+					return &difference{event: at}, nil
+				}
+				return nil, nil
+			})
+			d, _, err := theStage.play(short, m, theStage.room())
+			if err != nil || d == nil {
+				t.Fatalf("told to the hook, it does not differ (%v):\n%s", err, short.script())
+			}
+			t.Logf("from %d events to %d: %s\n%s", len(s.events), len(short.events), d.what, short.script())
+		})
+	}
+}
+
+// telling is the first story that shows a broken model.
+func telling(t *testing.T, m mutation) *story {
+	t.Helper()
+	for seed := *firstSeed; seed < *firstSeed+int64(*number); seed++ {
+		s := tell(seed, inProcess)
+		if s.pretend(); s.parts(unbroken, m) != none {
+			return s
+		}
+	}
+	t.Fatal("no story shows it")
+	return nil
+}
+
+// What a difference with the hook comes to: a short story, printed as a script that
+// says what the hook said.
+func TestADifferenceIsMadeShort(t *testing.T) {
+	t.Parallel()
+	s := telling(t, foundValue)
+	differs := func(s *story) (*difference, error) {
+		d, _, err := theStage.play(s, foundValue, theStage.room())
+		return d, err
+	}
+	d, err := differs(s)
+	if err != nil || d == nil {
+		t.Fatalf("it does not differ: %v", err)
+	}
+	short, d := shrink(s, d, 60, differs)
+	if len(short.events) > 3 || len(short.needed()) > 5 {
+		t.Errorf("from %d events to %d, with %d objects: %s\n%s", len(s.events), len(short.events), len(short.needed()), d.what, short.script())
+	}
+}

@@ -21,7 +21,9 @@ func (w *model) judge(updates []update, v verdict) {
 	j := &judgement{model: w, v: v, updates: updates, records: map[string]*record{}}
 	for ref, r := range w.records {
 		j.records[ref] = w.settle(r, w.value(ref))
-		j.good |= w.reach(j.records[ref].good)
+		if w.mutation != mainOnly || ref == "refs/heads/main" {
+			j.good |= w.reach(j.records[ref].good)
+		}
 	}
 	j.names()
 	j.offers()
@@ -32,15 +34,17 @@ func (w *model) judge(updates []update, v verdict) {
 		if w.class(u.ref) != protectedRef || w.commitOf(u.new) == none {
 			continue
 		}
-		fresh |= w.reach(u.new)
+		if w.mutation != notBeside {
+			fresh |= w.reach(u.new)
+		}
 		chains[u.ref] = j.protected(u)
 	}
 	for _, u := range updates {
-		if c := w.class(u.ref); c == protectedRef || !c.judged() || w.commitOf(u.new) == none {
+		if c := w.class(u.ref); c == protectedRef || c == tagRef && w.mutation == tagsPass || !c.judged() || w.commitOf(u.new) == none {
 			continue
 		}
 		except := j.good | fresh
-		if w.class(u.ref).stored() {
+		if w.class(u.ref).stored() && w.mutation != oldAgain {
 			except |= w.reach(*u.old)
 		}
 		j.history(u, except, *u.old)
@@ -163,7 +167,7 @@ func (j *judgement) origin(u update) int {
 // It answers the chain.
 func (j *judgement) protected(u update) []step {
 	r := j.records[u.ref]
-	if (r == nil || !r.known) && j.value(u.ref) != none {
+	if (r == nil || !r.known) && j.value(u.ref) != none && j.mutation != unadopted {
 		j.v.add(u.ref, "not adopted")
 		return nil
 	}
@@ -172,15 +176,15 @@ func (j *judgement) protected(u update) []step {
 	starts := []state{}
 	if from != none {
 		starts = append(starts, j.state(from))
-	} else {
+	} else if j.mutation != fromEmpty {
 		for _, other := range j.records {
 			if other.good != none {
 				starts = append(starts, j.state(other.good))
 			}
 		}
-		if len(starts) == 0 {
-			starts = append(starts, "")
-		}
+	}
+	if len(starts) == 0 || j.mutation == emptyToo && from == none {
+		starts = append(starts, "")
 	}
 	if slices.Contains(starts, target) {
 		if j.mutation == noRewinds && from != none && !j.reaches(u.new, from) {
@@ -197,6 +201,9 @@ func (j *judgement) protected(u update) []step {
 		except = j.reach(from)
 	}
 	found := append(j.published(), j.carried(j.reach(u.new)&^except)...)
+	if j.mutation == noMessages {
+		found = j.published()
+	}
 	free, why := j.sift(u, r, found, target)
 	chain := j.shortest(free, starts, target)
 	if chain == nil {
@@ -222,9 +229,9 @@ func (j *judgement) sift(u update, r *record, found []int, target state) (free [
 		switch {
 		case word != "":
 			failed = failed || leads || word != "wrong ref" && !slices.Contains(j.granted, n)
-		case r != nil && r.spent(n, g) && j.mutation != reusable:
+		case r != nil && r.spent(n, g, j.mutation == spares) && j.mutation != reusable:
 			used = used || leads
-		case r != nil && r.holds(n, g, *u.old, u.new, j.now) && j.mutation != notHeld:
+		case r != nil && r.holds(n, g, *u.old, u.new, j.time()) && j.mutation != notHeld:
 			held = held || leads
 		default:
 			free = add(free, g, n)
@@ -245,6 +252,14 @@ func (j *judgement) sift(u update, r *record, found []int, target state) (free [
 	}
 }
 
+// time is now, or soon after everything.
+func (j *judgement) time() int {
+	if j.mutation == heldForEver {
+		return longAgo
+	}
+	return j.now
+}
+
 func add(steps []step, g grant, n int) []step {
 	for i := range steps {
 		if steps[i].before == g.before && steps[i].after == g.after {
@@ -256,9 +271,9 @@ func add(steps []step, g grant, n int) []step {
 }
 
 // spent: the approval was used, or it is like one that was and no younger.
-func (r *record) spent(n int, g grant) bool {
+func (r *record) spent(n int, g grant, itself bool) bool {
 	return slices.ContainsFunc(r.used, func(u use) bool {
-		return slices.Contains(u.grants, n) || u.before == g.before && u.after == g.after && g.issued <= u.at
+		return slices.Contains(u.grants, n) || !itself && u.before == g.before && u.after == g.after && g.issued <= u.at
 	})
 }
 
@@ -278,6 +293,7 @@ func (r *record) holds(n int, g grant, old, new, now int) bool {
 // one with the smallest hash at the first step where they differ.
 func (j *judgement) shortest(steps []step, starts []state, target state) []step {
 	order := slices.Clone(steps)
+	greatest := j.mutation == greatestHash
 	least := func(s step) string {
 		best := j.grants[s.grants[0]].hash
 		for _, g := range s.grants {
@@ -286,7 +302,7 @@ func (j *judgement) shortest(steps []step, starts []state, target state) []step 
 		return best
 	}
 	slices.SortFunc(order, func(a, b step) int {
-		if least(a) < least(b) {
+		if (least(a) < least(b)) != greatest {
 			return -1
 		}
 		return 1
@@ -314,6 +330,12 @@ func (j *judgement) shortest(steps []step, starts []state, target state) []step 
 		most = min(most, 1)
 	}
 	for n := 1; n <= most; n++ {
+		if j.mutation == longChains {
+			if chain := try(starts, most+1-n); chain != nil {
+				return chain
+			}
+			continue
+		}
 		if chain := try(starts, n); chain != nil {
 			return chain
 		}
@@ -331,7 +353,7 @@ func (j *judgement) accounts() {
 			j.account[j.state(r.good)] = true
 		}
 		for _, u := range r.used {
-			j.account[u.after] = true
+			j.account[u.after] = j.mutation != usedForgotten || j.account[u.after]
 		}
 		for _, e := range r.pending {
 			for _, s := range e.steps {
@@ -354,7 +376,7 @@ func (j *judgement) admit(to map[state]bool, n int) {
 // history: every commit that the ref takes in and that moved the protected paths
 // has a state that is accounted for.
 func (j *judgement) history(u update, except uint64, from int) {
-	if j.mutation == noHistory || j.class(u.ref) == changeRef {
+	if j.mutation == noHistory || j.class(u.ref) == changeRef && j.mutation != changesHeld {
 		return
 	}
 	// Messages speak from where the ref comes from.

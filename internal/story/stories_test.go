@@ -79,7 +79,7 @@ func TestTheHookDoesWhatTheModelSays(t *testing.T) {
 			defer wg.Done()
 			for seed := range seeds {
 				s := tell(seed, way(seed))
-				diff, n, err := theStage.play(s, unbroken, filepath.Join(theStage.rig.Dir, fmt.Sprint("s", seed)))
+				diff, n, err := theStage.play(s, unbroken, theStage.room())
 				stories[s.how].Add(1)
 				hooks[s.how].Add(int64(n))
 				if err != nil {
