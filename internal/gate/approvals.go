@@ -23,7 +23,7 @@ const (
 	maxCommit    = 5<<20 + 1<<20 // bytes of a commit: message and headers
 	maxValid     = 64            // valid approvals that name one ref, in one push
 	maxTokens    = 20_000        // candidates of one push
-	maxForged    = 200           // signatures in a maintainer's name that do not verify
+	maxForged    = 100           // signatures in a maintainer's name that do not verify
 )
 
 // errForged is why no more signatures are checked. Anyone may write a key of a
