@@ -285,7 +285,7 @@ func cmdReceive(ts *testscript.TestScript, neg bool, args []string) {
 	// The advertisement is not what the script asks about.
 	_, report, _ := bytes.Cut(out, []byte("0000"))
 	fmt.Fprintf(ts.Stdout(), "%s", report)
-	refused := err != nil || bytes.Contains(report, []byte("ng refs/")) || !bytes.Contains(report, []byte("unpack ok"))
+	refused := err != nil || bytes.Contains(report, []byte("ng ")) || !bytes.Contains(report, []byte("unpack ok"))
 	if refused != neg {
 		ts.Fatalf("git receive-pack: %v\n%s", err, report)
 	}
