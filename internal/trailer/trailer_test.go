@@ -3,10 +3,12 @@ package trailer
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,10 +81,106 @@ func TestAgreesWithGitOnRandomMessages(t *testing.T) {
 			t.Errorf("Parse(%q)\n got %q\nwant %q", messages[i], got, want)
 		}
 	}
+	fmt.Printf("tried: %d messages' trailers against git log\n", len(messages))
 }
 
-// gitLog stores each message in a commit and returns what git makes of them.
-func gitLog(t *testing.T, messages []string) []string {
+// TestAgreesWithGitOnWhereAMessageBegins writes commits with headers of every odd
+// kind, and compares what stands behind them with what git prints.
+func TestAgreesWithGitOnWhereAMessageBegins(t *testing.T) {
+	git := newGit(t)
+	tree := strings.TrimSpace(git("", "mktree"))
+	const who = " A <a@x> 1700000000 +0000\n"
+	heads := []string{
+		"encoding UTF-8\n", "encoding latin-1\n", "gpgsig -----BEGIN\n x\n \n -----END\n", "gpgsig-sha256 x\n", "gpgsig a\ngpgsig b\n", "mergetag object x\n type commit\n \n Oracle-Change: no\n",
+		"author" + who, "committer" + who, "Oracle-Change-Signature: v1.a.b.\n", "junk\n", "tree " + tree + "\n", " continued\n", "x \x01\n", "HG:extra x\n", "\t\n", "a\rb\n", "\r\n",
+	}
+	bodies := []string{"\n", "\n", "s\n", "\ns\n\nOracle-Change: ok\n", "\n\n\ns\n", "", "\n \ns\n", "\r\n\r\ns\n", "\nauthor B <b@x>\n\nx\n", "\ns\x00hidden\n", "\ns"}
+	rnd := rand.New(rand.NewPCG(3, 4))
+	raws := make([]string, 1200)
+	for i := range raws {
+		text := "tree " + tree + "\nauthor" + who + "committer" + who
+		for range rnd.IntN(4) {
+			text += heads[rnd.IntN(len(heads))]
+		}
+		raws[i] = text + bodies[rnd.IntN(len(bodies))] + bodies[rnd.IntN(len(bodies))]
+	}
+	for i, want := range printedMessages(t, git, raws) {
+		if !strings.Contains(raws[i], "\n\n") {
+			// No message. git log prints some of its own memory there.
+			if got := Message([]byte(raws[i])); len(got) != 0 {
+				t.Errorf("Message(%q) = %q", raws[i], got)
+			}
+			continue
+		}
+		// git prints no empty lines before a message, and reads it up to a NUL.
+		got, _, _ := strings.Cut(string(Message([]byte(raws[i]))), "\x00")
+		if got = trimmed(got); got != trimmed(want) {
+			t.Errorf("Message(%q)\n got %q\nwant %q", raws[i], got, want)
+		}
+	}
+	fmt.Printf("tried: %d commits with odd headers against git log\n", len(raws))
+}
+
+func trimmed(message string) string {
+	for {
+		line, rest, ok := strings.Cut(message, "\n")
+		if !ok || strings.Trim(line, " \t\r") != "" {
+			return strings.TrimRight(message, "\n")
+		}
+		message = rest
+	}
+}
+
+// printedMessages stores raw commits and returns the messages that git prints.
+func printedMessages(t *testing.T, git func(stdin string, args ...string) string, raws []string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	var paths strings.Builder
+	for i, raw := range raws {
+		path := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths.WriteString(path + "\n")
+	}
+	ids := git(paths.String(), "hash-object", "-t", "commit", "-w", "--literally", "--no-filters", "--stdin-paths")
+	out := git(ids, "log", "--no-walk=unsorted", "--stdin", "--format=%H%x01%B%x02")
+	by := map[string]string{}
+	for _, part := range strings.Split(out, "\x02") {
+		id, text, _ := strings.Cut(strings.TrimLeft(part, "\n"), "\x01")
+		by[id] = text
+	}
+	var messages []string
+	for _, id := range strings.Fields(ids) {
+		text, ok := by[id]
+		if !ok {
+			t.Fatalf("git printed nothing for %s", id)
+		}
+		messages = append(messages, text)
+	}
+	return messages
+}
+
+func TestValuesAreThoseOfOneKey(t *testing.T) {
+	for _, v := range vectors(t) {
+		var want []string
+		for _, tr := range Parse([]byte(v.Message)) {
+			if strings.EqualFold(tr.Key, "Oracle-Change") {
+				want = append(want, tr.Value)
+			}
+		}
+		if got := Values([]byte(v.Message), "oracle-CHANGE", 100); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", v.ID, got, want)
+		}
+	}
+	many := []byte("s\n\n" + strings.Repeat("k: v\n", 1000))
+	if got := Values(many, "k", 3); len(got) != 3 {
+		t.Errorf("%d values, want 3", len(got))
+	}
+}
+
+// newGit is git in an empty repository, without anybody's configuration.
+func newGit(t *testing.T) func(stdin string, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	git := func(stdin string, args ...string) string {
@@ -99,6 +197,13 @@ func gitLog(t *testing.T, messages []string) []string {
 		return string(out)
 	}
 	git("", "init", "-q", "--bare", ".")
+	return git
+}
+
+// gitLog stores each message in a commit and returns what git makes of them.
+func gitLog(t *testing.T, messages []string) []string {
+	t.Helper()
+	git := newGit(t)
 	var stream strings.Builder
 	for _, m := range messages {
 		stream.WriteString("commit refs/heads/main\ncommitter A <a@x> 1700000000 +0000\ndata " + strconv.Itoa(len(m)) + "\n" + m + "\n")
