@@ -309,8 +309,11 @@ func (h *host) publish(tok approval.Token) string {
 // sealed binds a seal to the repository, with a hookd that is never asked.
 func (h *host) sealed() {
 	h.t.Helper()
-	h.hookd = fmt.Sprintf("hookd:\n  address: unix:%[1]s/none.sock\n  host_key: %[2]s  client_key: %[1]s/none\n",
-		h.dir, ssh.MarshalAuthorizedKey(h.people["alice"].PublicKey()))
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	h.check(err)
+	host, err := ssh.NewSignerFromKey(key)
+	h.check(err)
+	h.hookd = fmt.Sprintf("hookd:\n  address: unix:%[1]s/none.sock\n  host_key: %[2]s  client_key: %[1]s/none\n", h.dir, ssh.MarshalAuthorizedKey(host.PublicKey()))
 	h.more = "    seal: true\n    replay: false\n"
 	h.install()
 }
