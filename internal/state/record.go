@@ -69,7 +69,7 @@ type Record struct {
 	Begun time.Time `json:"begun"`
 	// Good is the good tip.
 	Good Tip `json:"good"`
-	// Repeated are landed moves that were accepted more than once of late.
+	// Repeated are landed moves that may land once more; see Bounces.
 	Repeated []Move `json:"repeated,omitempty"`
 	// Pending are accepted moves in order of their last acceptance.
 	Pending []Move `json:"pending,omitempty"`
@@ -196,21 +196,16 @@ func (r *Record) Held(hash, before, after string, issued time.Time, old, new str
 	})
 }
 
-// Bounces says that new is where a move started that was accepted more than once
-// within HoldTime: with the ref back there, it could land a second time.
+// Bounces says that new is where a move started that may land a second time: it was
+// accepted more than once, and the last time within HoldTime. Whichever of the
+// acceptances landed, the last may still be under way.
 func (r *Record) Bounces(new string, now time.Time) bool {
 	again := func(m Move) bool { return m.Old == new && m.repeated(now) }
 	return slices.ContainsFunc(r.Pending, again) || slices.ContainsFunc(r.Repeated, again)
 }
 
 func (m Move) repeated(now time.Time) bool {
-	recent := 0
-	for _, at := range m.At {
-		if now.Sub(at) < HoldTime {
-			recent++
-		}
-	}
-	return recent > 1
+	return len(m.At) > 1 && now.Sub(m.last()) < HoldTime
 }
 
 // Accept notes a move; the same move again is noted as one more acceptance.

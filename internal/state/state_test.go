@@ -342,6 +342,32 @@ func TestViewsNameAliasesAndForbiddenEntries(t *testing.T) {
 	}
 }
 
+// What is protected is in the state wherever it lies, also below an entry that is
+// an alias or forbidden, and each list of a view has its topmost entries only.
+func TestWhatIsProtectedBelowAliasesAndForbiddenEntries(t *testing.T) {
+	r := newRepo(t)
+	a := r.blob("a")
+	spec := r.tree(Entry{"x", modeFile, a})
+	inner := r.tree(Entry{"sealed", modeDir, r.tree(Entry{"k", modeFile, a})}, Entry{"spec", modeDir, spec})
+	s := NewScanner(r.Repo, protected(t, "**/spec/"), protected(t, "**/sealed/"))
+	v, err := s.View(ctx, r.tree(Entry{"Spec", modeDir, inner}, Entry{"sealed", modeDir, inner}, Entry{"spec", modeDir, inner}))
+	if err != nil || v.Broken != nil {
+		t.Fatal(err, v)
+	}
+	for what, c := range map[string]struct {
+		got  []Entry
+		want string
+	}{
+		"protected": {v.Protected, "Spec/spec sealed/spec spec"},
+		"forbidden": {v.Forbidden, "Spec/sealed sealed spec/sealed"},
+		"aliases":   {v.Aliases, "Spec"},
+	} {
+		if got := paths(c.got); got != c.want {
+			t.Errorf("%s: %q, want %q", what, got, c.want)
+		}
+	}
+}
+
 func FuzzTree(f *testing.F) {
 	f.Add([]byte("100644 a\x00" + strings.Repeat("x", 20)))
 	f.Add([]byte("40000 a\x00" + strings.Repeat("x", 20) + "100644 a.b\x00" + strings.Repeat("y", 20)))

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -42,10 +43,9 @@ func (v *View) Empty() bool { return len(v.Protected) == 0 }
 // Scanner reads trees for the paths that count, each subtree once. It is not
 // for use by several goroutines.
 type Scanner struct {
-	repo                 *gitrepo.Repo
-	protected, forbidden policy.Patterns
-	deep                 bool // a pattern has a wildcard: every directory may matter
-	roots                []string
+	repo  *gitrepo.Repo
+	lists []list
+	deep  bool // a pattern has a wildcard: every directory may matter
 
 	class  map[string]class
 	parts  map[place]*part
@@ -109,9 +109,9 @@ var usual = limits{leaves: room{1_000_000, 256 << 20}, dirs: room{1 << 18, 256 <
 // NewScanner makes a Scanner; forbidden may name nothing.
 func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scanner {
 	return &Scanner{
-		repo: repo, protected: protected, forbidden: forbidden, limits: usual,
+		repo: repo, limits: usual,
+		lists: []list{newList(protected, isProtected), newList(forbidden, isForbidden)},
 		deep:  !protected.Plain() || !forbidden.Plain(),
-		roots: append(protected.Roots(), forbidden.Roots()...),
 		class: map[string]class{}, parts: map[place]*part{}, trees: map[string]*part{}, views: map[string]*View{}, alike: map[string]*part{},
 		blobs: map[string][sha256.Size]byte{}, sums: map[string]string{}, shapes: map[string]*shape{},
 	}
@@ -331,24 +331,44 @@ func (s *Scanner) classify(path []byte) class {
 	return c
 }
 
+// classOf looks at each list by itself: what is protected may lie below what is
+// forbidden, or below an alias, and the other way round. What is below an entry that
+// counts counts with it.
 func (s *Scanner) classOf(path []byte) class {
 	var c class
-	if s.protected.Match(path) {
-		c |= isProtected
+	dir := path[:max(0, bytes.LastIndexByte(path, '/'))]
+	for _, l := range s.lists {
+		switch {
+		case len(dir) > 0 && l.Match(dir):
+			continue
+		case l.Match(path):
+			c |= l.class
+			continue
+		case policy.Alias(path, l.Patterns) && (len(dir) == 0 || !policy.Alias(dir, l.Patterns)):
+			c |= isAlias
+		}
+		if !l.plain || l.leads(path) {
+			c |= onTheWay
+		}
 	}
-	if s.forbidden.Match(path) {
-		c |= isForbidden
-	}
-	if c != 0 {
-		return c
-	}
-	if policy.Alias(path, s.protected) || policy.Alias(path, s.forbidden) {
-		return isAlias
-	}
-	if s.deep || slices.ContainsFunc(s.roots, func(root string) bool { return strings.HasPrefix(root, string(path)+"/") }) {
-		return onTheWay
-	}
-	return 0
+	return c
+}
+
+// list is one of the two lists of patterns.
+type list struct {
+	policy.Patterns
+	class class
+	plain bool // no pattern has a wildcard
+	roots []string
+}
+
+func newList(p policy.Patterns, c class) list {
+	return list{Patterns: p, class: c, plain: p.Plain(), roots: p.Roots()}
+}
+
+// leads says that a plain path goes through the directory.
+func (l list) leads(dir []byte) bool {
+	return slices.ContainsFunc(l.roots, func(root string) bool { return strings.HasPrefix(root, string(dir)+"/") })
 }
 
 // view puts the parts of one root together.
