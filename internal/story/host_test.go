@@ -442,7 +442,7 @@ func (h *host) open(o gitrepo.Options) (*gate.Gate, error) {
 	return &gate.Gate{
 		Rules: gate.Rules{
 			ID: repo.ID, Refs: repo.Refs, Baselines: repo.Baselines, Signers: h.signers, Threshold: repo.Threshold,
-			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog,
+			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog, AuthorsMayApprove: repo.AuthorsMayApprove,
 			ProtectedModes: gate.Modes(repo.ProtectedModes), TopicModes: gate.Modes(repo.TopicModes),
 		},
 		Repo: r, Store: store, Now: func() time.Time { return h.clock(h.now) },

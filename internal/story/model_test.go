@@ -88,16 +88,8 @@ type entry struct {
 
 func (e entry) last() int { return e.at[len(e.at)-1] }
 
-// recently counts acceptances that are young enough to land by surprise.
-func (e entry) recently(now int) int {
-	n := 0
-	for _, at := range e.at {
-		if now-at < hold {
-			n++
-		}
-	}
-	return n
-}
+// again says that one acceptance may have landed, and another may yet.
+func (e entry) again(now int) bool { return len(e.at) > 1 && now-e.last() < hold }
 
 // step is an approved change of state and the approvals that it takes.
 type step struct {

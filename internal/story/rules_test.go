@@ -448,10 +448,10 @@ func (j *judgement) write(chains map[string][]step) {
 	}
 }
 
-// bounces: a move that started at new was accepted more than once of late, so
-// with the ref back there it might land again.
+// bounces: a move that started at new was accepted more than once, and with the ref
+// back there it might land again.
 func (r *record) bounces(new, now int) bool {
-	again := func(e entry) bool { return e.old == new && e.recently(now) > 1 }
+	again := func(e entry) bool { return e.old == new && e.again(now) }
 	return slices.ContainsFunc(r.pending, again) || slices.ContainsFunc(r.repeated, again)
 }
 
@@ -470,7 +470,7 @@ func (r *record) accept(e entry, now int) *record {
 		e.steps = union(p.steps, e.steps)
 	}
 	n.pending = append(n.pending, e)
-	n.repeated = slices.DeleteFunc(slices.Clone(r.repeated), func(p entry) bool { return p.recently(now) < 2 })
+	n.repeated = slices.DeleteFunc(slices.Clone(r.repeated), func(p entry) bool { return !p.again(now) })
 	return &n
 }
 
