@@ -75,6 +75,8 @@ func params(dir string) testscript.Params {
 			"sshd":   cmdSSHD,
 			"rev":    cmdRev,
 
+			"decision": cmdDecision,
+
 			"shop":      cmdShop,
 			"put":       cmdPut,
 			"save":      cmdSave,
