@@ -50,7 +50,7 @@ main() {
 	section "go vet" go vet ./...
 	section "shellcheck" check_shell
 	[[ $quick == yes ]] || section "golangci-lint" check_lint "$install"
-	section "go test, as $(id -un)" go test -timeout 60m ./...
+	section "go test, as $(id -un)" told go test -timeout 60m -v ./...
 	[[ $quick == yes ]] || section "go test -race" race
 	if [[ $quick == no ]] && is_root; then
 		section "go test, as an ordinary user" test_as_user
@@ -139,6 +139,26 @@ race() {
 	CGO_ENABLED=1 go test -timeout 60m -race -short "${present[@]}"
 }
 
+# told runs go test -v and passes on what a reader wants of it: a package that
+# fails with all that it printed, of the others what they tried and how long it took.
+told() {
+	"$@" | awk '
+		{ held[n++] = $0 }
+		/^tried: / { tried[t++] = $0 }
+		/^ *--- PASS: Fuzz[A-Za-z0-9_]*\// { seeds++ }
+		/^(ok  |\?   |FAIL)\t/ {
+			if (/^FAIL/) for (i = 0; i < n; i++) print held[i]
+			else {
+				print
+				for (i = 0; i < t; i++) print "    " tried[i]
+				if (seeds) print "    tried: " seeds " seeds of fuzz targets"
+			}
+			n = t = seeds = 0
+			fflush()
+		}
+		END { for (i = 0; i < n; i++) print held[i] }'
+}
+
 # test_as_user runs the Go tests on a copy of the tree as an account that is made
 # for it (sshd and ssh-keygen want one with a name), with caches of its own. -short
 # leaves out what has just run as root and does not depend on the account.
@@ -158,8 +178,8 @@ test_as_user() {
 	chmod -R go+rX "$dir/mod"
 	chown -R "$user:" "$dir/tree" "$dir/home" "$dir/tmp"
 	cd "$dir/tree"
-	setpriv --reuid="$user" --regid="$user" --clear-groups env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" CI="${CI:-}" LC_ALL=C.UTF-8 SEALGATE_TESTED_AS_ROOT=1 \
-		GOMODCACHE="$dir/mod" GOFLAGS=-buildvcs=false GOPROXY=off go test -short -timeout 60m ./...
+	told setpriv --reuid="$user" --regid="$user" --clear-groups env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" CI="${CI:-}" LC_ALL=C.UTF-8 SEALGATE_TESTED_AS_ROOT=1 \
+		GOMODCACHE="$dir/mod" GOFLAGS=-buildvcs=false GOPROXY=off go test -short -timeout 60m -v ./...
 }
 
 main "$@"
