@@ -371,21 +371,21 @@ func (j *judgement) accounted(ctx context.Context, m *move, v *state.View) (bool
 		if err != nil {
 			return false, err
 		}
-		j.admit(found)
+		j.admit(found, j.known.states)
 	}
 	if j.known.states[sum] {
 		return true, nil
 	}
-	if m.admitted {
-		return false, nil
+	if m.admitted != nil {
+		return m.admitted[sum], nil
 	}
 	found, err := j.tokens(ctx, m)
 	if err != nil {
 		return false, err
 	}
-	j.admit(found)
-	m.admitted = true
-	return j.known.states[sum], nil
+	m.admitted = map[string]bool{}
+	j.admit(found, m.admitted)
+	return m.admitted[sum], nil
 }
 
 func (j *judgement) account(ctx context.Context) error {
@@ -437,7 +437,7 @@ func (j *judgement) accountPending(ctx context.Context, p state.Move) error {
 }
 
 // admit adds the states that valid approvals for enforced protected refs lead to.
-func (j *judgement) admit(found []carried) {
+func (j *judgement) admit(found []carried, to map[string]bool) {
 	if j.ProtectedModes.Paths == policy.Off {
 		return
 	}
@@ -453,7 +453,7 @@ func (j *judgement) admit(found []carried) {
 	}
 	for _, list := range by {
 		for _, s := range enough(steps(list), j.Threshold) {
-			j.known.states[s.after] = true
+			to[s.after] = true
 		}
 	}
 }

@@ -38,9 +38,9 @@ type move struct {
 	opening *state.Opening
 
 	// tokens are the approvals that may speak for the move, once they were looked
-	// for; admitted says that they are among the accounts.
+	// for; admitted are the states that they account for in the move's own history.
 	tokens   []carried
-	admitted bool
+	admitted map[string]bool
 
 	// border is where what it brings left what was there, once that was asked.
 	border []string
