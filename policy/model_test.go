@@ -97,7 +97,7 @@ func TestPatternsAgainstAModel(t *testing.T) {
 			checkSpoiled(t, rnd, p, path, want)
 		}
 	}
-	fmt.Printf("patterns: %d pairs of pattern and path, %d match\n", tried, matched)
+	fmt.Printf("tried: patterns: %d pairs of pattern and path, %d match\n", tried, matched)
 	if tried < 20_000 || matched < 2000 {
 		t.Errorf("%d pairs, %d match: the test proves little", tried, matched)
 	}
@@ -173,7 +173,7 @@ func TestIgnorableIsUnicodesOwnProperty(t *testing.T) {
 			t.Errorf("%U: ignorable is %v, by Unicode's tables %v", r, got, want)
 		}
 	})
-	fmt.Printf("ignorable code points: %d runes\n", n)
+	fmt.Printf("tried: ignorable code points: %d runes\n", n)
 }
 
 // Every form that some file system takes for the same name folds to one: simple
@@ -196,7 +196,7 @@ func TestFoldingJoinsAllFormsOfARune(t *testing.T) {
 			}
 		}
 	})
-	fmt.Printf("folding: %d runes\n", n)
+	fmt.Printf("tried: folding: %d runes\n", n)
 }
 
 // modelClasses is the table of docs/formats.md, top to bottom; the first row counts.
@@ -259,7 +259,7 @@ func TestClassesAgainstATable(t *testing.T) {
 			t.Errorf("no ref is %s: the test proves little", c.class)
 		}
 	}
-	fmt.Printf("ref classes: %d names\n", tries)
+	fmt.Printf("tried: ref classes: %d names\n", tries)
 }
 
 // What is a ref name is git's word.
@@ -289,5 +289,5 @@ func TestRefNamesAsGitReadsThem(t *testing.T) {
 			valid++
 		}
 	}
-	fmt.Printf("ref names: %d asked of git, %d valid\n", len(names), valid)
+	fmt.Printf("tried: ref names: %d asked of git, %d valid\n", len(names), valid)
 }
