@@ -168,10 +168,20 @@ func (j *judgement) speakFor(ctx context.Context, m *move) (free []replay.Overri
 	slices.SortFunc(all, func(a, b approval.SignedOverride) int {
 		return cmp.Or(b.Statement.Issued.Compare(a.Statement.Issued), strings.Compare(a.Hash, b.Hash))
 	})
+	if len(all) == 0 {
+		return nil, nil, nil
+	}
+	wrote, err := j.wrote(ctx, m)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, o := range all {
 		signed, why, err := j.standing(ctx, m, o)
 		if err != nil {
 			return nil, nil, err
+		}
+		if why == "" && wrote[strings.ToLower(signed.Person)] {
+			why = replay.OwnChange
 		}
 		one := replay.Override{Statement: o.Hash, Decision: o.Statement.Decision, Person: signed.Person, Key: signed.Fingerprint, Reason: o.Statement.Reason}
 		switch {
@@ -182,6 +192,29 @@ func (j *judgement) speakFor(ctx context.Context, m *move) (free []replay.Overri
 		}
 	}
 	return free, vain, nil
+}
+
+// wrote are the addresses of those who wrote what a move brings; none are looked
+// for where authors may approve.
+func (j *judgement) wrote(ctx context.Context, m *move) (addresses, error) {
+	if j.AuthorsMayApprove {
+		return nil, nil
+	}
+	exclude := j.excluded()
+	if m.actual != "" {
+		exclude = append(exclude, m.actual)
+	}
+	g, err := j.Repo.History(ctx, []string{m.commit}, exclude, nil)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for n := gitrepo.Node(0); int(n) < g.Len(); n++ {
+		if g.Inside(n) {
+			ids = append(ids, g.ID(n))
+		}
+	}
+	return j.writers(ctx, ids)
 }
 
 // noOverride stands for what is not worth a word: no maintainer ever signed it.

@@ -233,6 +233,17 @@ func TestAnOverrideOfAnythingElseIsNotHandedOver(t *testing.T) {
 		o.git("", "update-ref", withdrawalRoot+"/"+s.Hash(), o.git("", "rev-parse", overrideRoot+"/"+s.Hash()))
 		o.denied(t, replay.Withdrawn)
 	})
+	t.Run("signed by who wrote the change", func(t *testing.T) {
+		o := newOverridden(t)
+		o.new = o.git("", "-c", "user.name=b", "-c", "user.email=b@example.org", "commit-tree", "-p", o.base(), "-m", "x\n\nCo-authored-by: Anna <Anna@example.org>", o.new+"^{tree}")
+		o.publish(o.statement())
+		o.denied(t, replay.OwnChange)
+		o.gate.AuthorsMayApprove = true
+		o.publish(o.statement())
+		if out := o.push(); out.Result != Accepted {
+			t.Errorf("where authors may: %+v", out)
+		}
+	})
 	t.Run("a topic ref", func(t *testing.T) {
 		o.gate.TopicModes.Replay = policy.Enforce
 		s := o.statement()

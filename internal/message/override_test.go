@@ -16,7 +16,7 @@ func released() *replay.Override {
 func vain() []replay.Unreleased {
 	var out []replay.Unreleased
 	for _, why := range []replay.Obstacle{replay.NoSuchDecision, replay.OtherMove, replay.Unreleasable, replay.FurtherRows, replay.OtherOld,
-		replay.UsedUp, replay.Withdrawn, replay.BeforeRecord, "brand-new"} {
+		replay.UsedUp, replay.Withdrawn, replay.OwnChange, replay.BeforeRecord, "brand-new"} {
 		out = append(out, replay.Unreleased{Override: *released(), Why: why})
 	}
 	for _, why := range []replay.Obstacle{replay.Expired, replay.KeyRefused} {

@@ -147,6 +147,8 @@ func vainWords(u replay.Unreleased) string {
 		return "it was withdrawn by a maintainer"
 	case replay.KeyRefused:
 		return "its key is no maintainer's here, or not valid now"
+	case replay.OwnChange:
+		return "who signed it wrote some of the change, and may not release it"
 	case replay.BeforeRecord:
 		return "it is older than this server's record of used ones"
 	default:

@@ -108,6 +108,7 @@ const (
 	UsedUp       Obstacle = "used-up"       // the move that it released has landed before
 	Withdrawn    Obstacle = "withdrawn"     // a maintainer took it back
 	KeyRefused   Obstacle = "key-refused"   // its key is no maintainer's any more
+	OwnChange    Obstacle = "own-change"    // who signed it wrote some of the change, and may not release it
 	BeforeRecord Obstacle = "before-record" // it is older than the record of what was used
 )
 
