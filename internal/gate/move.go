@@ -136,7 +136,7 @@ func (j *judgement) sort(ctx context.Context, updates []push.Update) error {
 	if err != nil {
 		return err
 	}
-	names := map[string]*move{}
+	names, folds := map[string]*move{}, j.Repo.FoldsCase()
 	for i, u := range updates {
 		m := &move{Update: u, name: refs[i]}
 		first := names[m.name]
@@ -146,12 +146,28 @@ func (j *judgement) sort(ctx context.Context, updates []push.Update) error {
 		}
 		j.classify(m, branches)
 		j.moves = append(j.moves, m)
-		if first != nil {
+		if first != nil || folds && j.foldsToProtected(m) {
 			j.insist(m, finding.Finding{Code: finding.RefRefused})
 		}
 		names[m.name] = m
 	}
 	return nil
+}
+
+// foldsToProtected: the ref's file is a protected ref's where the disk folds case.
+func (j *judgement) foldsToProtected(m *move) bool {
+	if m.protected() {
+		return false
+	}
+	if j.Refs.Protects(strings.ToLower(m.name)) {
+		return true
+	}
+	for ref := range j.records {
+		if strings.EqualFold(ref, m.name) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxBranches are asked for by name; beyond, all are listed once.

@@ -2,6 +2,8 @@ package gate
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,4 +63,25 @@ func TestManyDeepProposalsAreAnsweredSoon(t *testing.T) {
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// Where the disk folds case, refs/heads/Main is the file of refs/heads/main.
+func TestNamesThatTheDiskTakesForAProtectedRef(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, replay.Verdict{Outcome: replay.Eligible})
+	honest := b.commit("honest", b.base(), "max = 500\n", "2")
+	ask := func(want Result, refs ...string) {
+		t.Helper()
+		for _, ref := range refs {
+			if out := b.receive(push.Update{Old: none, New: honest, Ref: ref}); out.Result != want {
+				t.Errorf("%s: result %v, %s", ref, out.Result, codesOf(out))
+			}
+		}
+	}
+	ask(Accepted, "refs/heads/Main", "refs/heads/Release/1", "refs/heads/topic")
+	if err := os.Symlink("HEAD", filepath.Join(b.dir, "hEAD")); err != nil { // as such a disk answers
+		t.Fatal(err)
+	}
+	ask(Refused, "refs/heads/Main", "refs/heads/MAIN", "refs/heads/Release/1", "refs/Heads/main")
+	ask(Accepted, "refs/heads/topic", "refs/heads/Maine", "refs/heads/release/1")
 }

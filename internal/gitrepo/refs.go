@@ -182,6 +182,14 @@ func (r *Repo) plainFiles() bool {
 	return true
 }
 
+// FoldsCase says that refs are files on a file system that takes "refs/heads/Main"
+// and "refs/heads/main" for one.
+func (r *Repo) FoldsCase() bool {
+	head, err := os.Stat(filepath.Join(r.gitDir, "HEAD"))
+	other, oerr := os.Stat(filepath.Join(r.gitDir, "hEAD"))
+	return err == nil && oerr == nil && os.SameFile(head, other) && r.plainFiles()
+}
+
 // maybeSymbolic is false only for a ref that is no file, or one with an id in it.
 func (r *Repo) maybeSymbolic(ref string) bool {
 	file := filepath.Join(r.gitDir, filepath.FromSlash(ref))
