@@ -253,30 +253,20 @@ func cmdReceive(ts *testscript.TestScript, neg bool, args []string) {
 	body, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
 	text := os.Expand(strings.ReplaceAll(string(body), "zero", strings.Repeat("0", 40)), ts.Getenv)
-	var in, revs strings.Builder
-	caps, packed := "\x00report-status", false
-	here := func(id string) bool {
-		return exec.Command("git", "-C", ts.MkAbs("."), "cat-file", "-e", id).Run() == nil
-	}
+	var in strings.Builder
+	var news []string
+	caps := "\x00report-status"
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		fmt.Fprintf(&in, "%04x%s%s", 4+len(line)+len(caps), line, caps)
 		caps = ""
 		if id := strings.Fields(line)[1]; strings.Trim(id, "0") != "" {
-			packed = true
-			if here(id) {
-				revs.WriteString(id + "\n")
-			}
+			news = append(news, id)
 		}
 	}
 	in.WriteString("0000")
-	if packed {
-		for _, id := range strings.Fields(git(ts, ts.Getenv("SRV"), "for-each-ref", "--format=%(objectname)")) {
-			if here(id) {
-				revs.WriteString("^" + id + "\n")
-			}
-		}
-		in.Write(gitBytes(ts, ts.MkAbs("."), []byte(revs.String()), "pack-objects", "--revs", "--stdout", "-q"))
+	if len(news) > 0 {
+		in.Write(packOf(ts, news))
 	}
 	cmd := exec.Command("git", "receive-pack", ts.Getenv("SRV"))
 	cmd.Env = append(environment(ts), args[1:]...)
@@ -289,6 +279,21 @@ func cmdReceive(ts *testscript.TestScript, neg bool, args []string) {
 	if refused != neg {
 		ts.Fatalf("git receive-pack: %v\n%s", err, report)
 	}
+}
+
+// packOf is a pack of what ids reach and the server's refs do not, as far as the
+// current clone has it.
+func packOf(ts *testscript.TestScript, ids []string) []byte {
+	dir := ts.MkAbs(".")
+	revs := append(ids, strings.Fields(git(ts, ts.Getenv("SRV"), "for-each-ref", "--format=^%(objectname)"))...)
+	asked := strings.ReplaceAll(strings.Join(revs, "\n"), "^", "") + "\n"
+	var here strings.Builder
+	for i, line := range strings.Split(gitIn(ts, dir, []byte(asked), "cat-file", "--batch-check"), "\n") {
+		if !strings.HasSuffix(line, " missing") {
+			here.WriteString(revs[i] + "\n")
+		}
+	}
+	return gitBytes(ts, dir, []byte(here.String()), "pack-objects", "--revs", "--stdout", "-q")
 }
 
 // hook FILE [NAME=VALUE…]: runs $SRV's pre-receive hook by itself, with FILE as its
