@@ -21,13 +21,22 @@ import (
 // load reads gate.yaml for an admin's verb. Where that file belongs to the git
 // user, root becomes him: the hook, too, reads no file but root's and its own.
 func (c *call) load() (config.Gate, error) {
-	c.actor = self(c.env)
+	c.who()
 	if o, ok := owns(c.config); ok {
 		if err := become(o); err != nil {
 			return config.Gate{}, err
 		}
 	}
 	return config.LoadGate(c.config)
+}
+
+// who is the one who started this, before it became anybody else.
+func (c *call) who() state.Actor {
+	if c.actor == nil {
+		a := self(c.env)
+		c.actor = &a
+	}
+	return *c.actor
 }
 
 // self is who runs this process.
@@ -93,7 +102,7 @@ func (c *call) may(conf config.Gate) error {
 			owners = append(owners, o)
 		}
 	}
-	if !admits(c.actor.UID, owners...) {
+	if !admits(c.who().UID, owners...) {
 		return errNoAdmin
 	}
 	return nil
@@ -103,7 +112,7 @@ func (c *call) may(conf config.Gate) error {
 func (c *call) by(needed bool) (gate.By, error) {
 	reason := c.values["--reason"]
 	if reason == "" && !needed {
-		return gate.By{Actor: c.actor}, nil
+		return gate.By{Actor: c.who()}, nil
 	}
 	if reason == "" {
 		return gate.By{}, errors.New("--reason is missing")
@@ -111,7 +120,7 @@ func (c *call) by(needed bool) (gate.By, error) {
 	if err := approval.CheckReason(reason); err != nil {
 		return gate.By{}, err
 	}
-	return gate.By{Actor: c.actor, Reason: reason}, nil
+	return gate.By{Actor: c.who(), Reason: reason}, nil
 }
 
 // enter loads the configuration, finds --repo in it, and goes on as the account

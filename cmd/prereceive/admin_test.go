@@ -88,8 +88,9 @@ func TestAnOpeningLetsOnePushPass(t *testing.T) {
 	if r.Opening != nil || r.Good.Commit != h.rev("main") || len(r.Used) != 1 {
 		t.Fatalf("record: %+v", r)
 	}
-	if got := kinds(h.acts()); got != "open passed landed" {
-		t.Errorf("acts: %s", got)
+	acts := h.acts()
+	if kinds(acts) != "open passed landed" || acts[0].By.UID != os.Getuid() || acts[1].By.UID != os.Getuid() || acts[1].New != h.rev("main") || acts[2].Opening != acts[0].Opening {
+		t.Errorf("acts: %+v", acts)
 	}
 
 	// It is used: back by an approval, and there again by nothing.

@@ -83,11 +83,14 @@ func room(dir string) (bytes, inodes, most uint64, err error) {
 	return st.Bavail * uint64(st.Bsize), st.Ffree, st.Files, nil //nolint:gosec // a block size is no negative number
 }
 
-// home is the directory of the account that this process is: git looks there for
-// its configuration. Who never became anybody else has it in the environment.
+// home is where git looks for the configuration of the account that this process
+// is. Who never became anybody else has it in the environment.
 func home(env []string) string {
-	if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil && u.HomeDir != "" && os.Geteuid() != startedAs {
+	if os.Geteuid() == startedAs {
+		return variable(env, "HOME")
+	}
+	if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil && u.HomeDir != "" {
 		return u.HomeDir
 	}
-	return variable(env, "HOME")
+	return "/nonexistent"
 }

@@ -54,7 +54,7 @@ type call struct {
 	values       map[string]string // of a verb's own flags
 	switches     map[string]bool
 
-	actor state.Actor // who started it, before it becomes anybody else
+	actor *state.Actor // see who
 }
 
 // flags are what a verb takes beside --config and --repo.
