@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -152,7 +153,8 @@ func (o *oracleClone) accept(ctx context.Context, decision, rev string, opts acc
 
 // withHints adds next steps to a refusal.
 func withHints(err error, hints ...string) error {
-	if p, ok := err.(*problem); ok && p.code == exitRefused {
+	var p *problem
+	if errors.As(err, &p) && p.code == exitRefused {
 		p.hints = append(p.hints, hints...)
 	}
 	return err

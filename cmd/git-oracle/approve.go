@@ -61,9 +61,10 @@ func (o *oracleClone) approve(ctx context.Context, rev string, opts approveOptio
 	}
 	expires := o.now.Add(time.Duration(opts.days) * 24 * time.Hour)
 	if !opts.print {
-		if err := o.show(ctx, stdout, plans, expires, key, opts); err != nil {
+		if err := o.show(ctx, stdout, plans, expires, opts); err != nil {
 			return err
 		}
+		fmt.Fprintf(stdout, "signed with %s, %s\n", key.describe(), key.origin)
 	}
 	reason, err := askReason(opts, tty)
 	if err != nil {
@@ -177,7 +178,7 @@ func (o *oracleClone) explain(err error, opts approveOptions) error {
 }
 
 // show is what the maintainer reads before he signs.
-func (o *oracleClone) show(ctx context.Context, w io.Writer, plans []plan, expires time.Time, key *signingKey, opts approveOptions) error {
+func (o *oracleClone) show(ctx context.Context, w io.Writer, plans []plan, expires time.Time, opts approveOptions) error {
 	for _, p := range plans {
 		fmt.Fprintf(w, "%s, %s:\n", o.describeTip(p), p.coming())
 		for i, s := range p.Steps {
@@ -204,7 +205,6 @@ func (o *oracleClone) show(ctx context.Context, w io.Writer, plans []plan, expir
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "repository %s, valid until %s (%d days)\n", o.gate.Repo, instant(expires), opts.days)
-	fmt.Fprintf(w, "signed with %s, %s\n", key.describe(), key.origin)
 	return nil
 }
 
@@ -307,18 +307,12 @@ func (o *oracleClone) signAll(ctx context.Context, plans []plan, reason string, 
 
 // publish pushes each approval to a ref named by its statement.
 func (o *oracleClone) publish(ctx context.Context, signed []signedStep, rev string, w io.Writer) error {
-	args := []string{"-c", "remote." + o.remote.name + ".mirror=false", "push", "--quiet", "--no-verify", "--no-follow-tags", "--no-thin",
-		"--recurse-submodules=no", "--end-of-options", o.remote.name}
+	var list []offer
 	for _, one := range signed {
-		blob, err := o.feed(ctx, []byte(one.token.Raw+"\n"), "hash-object", "-t", "blob", "-w", "--stdin")
-		if err != nil {
-			return undecided("store the approval", err)
-		}
-		args = append(args, strings.TrimSpace(string(blob))+":"+approvalRoot+one.token.Hash)
+		list = append(list, offer{approvalRoot + one.token.Hash, one.token.Raw})
 	}
-	if err := o.talk(ctx, nil, args...); err != nil {
-		return &problem{code: exitRefused, what: quoted(o.remote.name) + " did not take the approval", cause: err,
-			hints: []string{"the server takes approvals by the maintainers' keys that its admin listed", "to hand over the lines by hand: --print"}}
+	if err := o.pushOffers(ctx, "the approval", list); err != nil {
+		return withHints(err, "to hand over the lines by hand: --print")
 	}
 	for _, one := range signed {
 		fmt.Fprintf(w, "approved until %s: %s from %s to %s\n", instant(one.token.Statement.Expires), quoted(one.plan.Ref), shortState(one.step.Before), shortState(one.step.After))
@@ -334,6 +328,9 @@ func (o *oracleClone) publish(ctx context.Context, signed []signedStep, rev stri
 
 // next is what the contributor does once the approval is there.
 func (o *oracleClone) next(p plan, rev string) string {
+	if rev == "" {
+		return "the change may be pushed to " + quoted(p.Ref) + " now"
+	}
 	push := fmt.Sprintf("git push %s %s:%s", word(o.remote.name), word(rev), word(p.Ref))
 	switch p.Relation {
 	case merging:

@@ -61,9 +61,10 @@ write oracle files, check and run need no gate.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
 	root.AddGroup(&cobra.Group{ID: forAll, Title: "Before you push:"}, &cobra.Group{ID: forOwners, Title: "For those who own the oracles:"})
-	addTo(root, forAll, a.statusVerb(), a.checkVerb(), a.runVerb(), a.verifyVerb())
-	addTo(root, forOwners, a.approveVerb(), a.acceptVerb(), a.initVerb(), a.addVerb(), a.rehashVerb(), a.manifestVerb())
-	addTo(root, "", a.versionVerb())
+	addTo(root, forAll, a.statusVerb(), a.checkVerb(), a.runVerb(), a.verifyVerb(), a.logVerb())
+	addTo(root, forOwners, a.approveVerb(), a.withdrawVerb(), a.requestVerb(), a.attachVerb(), a.acceptVerb(), a.keysVerb(), a.initVerb(), a.addVerb(), a.rehashVerb(), a.manifestVerb())
+	addTo(root, "", a.completionVerb(), a.versionVerb())
+	completing(root)
 	return root
 }
 
@@ -205,17 +206,11 @@ and several of them change protected paths, each step is signed.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&opts.refs, "for", nil, "approve for this protected `REF` (again for more; default: the first one)")
-	flags.StringVar(&opts.from, "from", "", "start from the state of `REV` instead of the remote's tip of the ref")
-	flags.StringVar(&opts.reason, "reason", "", "why, in one line of 8 to 400 bytes (asked for where it is missing)")
-	flags.IntVar(&opts.days, "days", 14, "how long the approval is valid, 1 to 30")
+	a.stepFlags(cmd, &opts)
 	flags.StringVar(&opts.key, "key", "", "sign with this key `FILE` (default: user.signingkey, then ~/.ssh/id_ed25519)")
 	flags.BoolVar(&opts.yes, "yes", false, "do not ask for confirmation")
-	flags.BoolVar(&opts.squash, "squash", false, "sign the whole change as one step")
-	flags.BoolVar(&opts.replace, "replace", false, "REV replaces what the ref has (rewind, forced push); nothing is merged")
 	flags.BoolVar(&opts.again, "again", false, "sign also what this key has a valid approval for")
 	flags.BoolVar(&opts.amend, "amend", false, "put the approval into HEAD's message instead of pushing it")
-	flags.BoolVar(&opts.diff, "diff", false, "show the text of the oracles' difference however long it is")
 	flags.BoolVar(&opts.print, "print", false, "print the approval as trailer lines instead of pushing it")
 	a.remoteFlag(cmd)
 	return cmd

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func TestScripts(t *testing.T) {
 			t.Fatalf("the scripts need %s: %v", program, err)
 		}
 	}
+	t.Cleanup(func() { os.RemoveAll(hookDir) })
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -239,6 +241,23 @@ func cmdBytes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
+// hookDir holds the hook, once it is built.
+var hookDir string
+
+// builtHook builds the hook, once for all scripts.
+var builtHook = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "git-oracle-test-")
+	if err != nil {
+		return "", err
+	}
+	hookDir = dir
+	binary := filepath.Join(dir, "prereceive")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/sealgate/sealgate/cmd/prereceive").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build prereceive: %w: %s", err, out)
+	}
+	return binary, nil
+})
+
 // cmdHook puts the real hook on a bare repository whose refs/heads/main is the
 // baseline, with one maintainer's key, and begins its records an hour ago: hook
 // DIR KEY.pub.
@@ -248,10 +267,8 @@ func cmdHook(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	server, dir := ts.MkAbs(args[0]), ts.MkAbs("host")
 	ts.Check(os.MkdirAll(dir, 0o700))
-	binary := filepath.Join(dir, "prereceive")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/sealgate/sealgate/cmd/prereceive").CombinedOutput(); err != nil {
-		ts.Fatalf("build prereceive: %v\n%s", err, out)
-	}
+	binary, err := builtHook()
+	ts.Check(err)
 	write := func(name, text string, mode os.FileMode) {
 		ts.Check(os.WriteFile(name, []byte(text), mode))
 	}

@@ -22,6 +22,7 @@ type oracleClone struct {
 	scanner   *state.Scanner
 	published []approval.Token // at the remote, with a good signature of somebody's
 	approvals []approval.Token // those for this repository and its paths that have not expired
+	recalled  []approval.Token // and those that would count, were they not withdrawn
 	now       time.Time
 }
 
@@ -105,9 +106,33 @@ func (o *oracleClone) readApprovals(ctx context.Context, refs []string) error {
 	return nil
 }
 
+// withdrawals are the remote's withdrawal refs in byte order.
+func (r *remote) withdrawals() []string {
+	var refs []string
+	for ref := range r.refs {
+		if strings.HasPrefix(ref, withdrawalRoot) {
+			refs = append(refs, ref)
+		}
+	}
+	slices.Sort(refs)
+	return refs
+}
+
+// withdrawn tells whether a withdrawal of the approval is there; as on the server
+// its name says it all.
+func (r *remote) withdrawn(hash string) bool {
+	_, is := r.refs[withdrawalRoot+hash]
+	return is
+}
+
 // consider keeps an approval that could count here.
 func (o *oracleClone) consider(token approval.Token) {
-	if s := token.Statement; s.Repo == o.gate.Repo && s.Paths == o.gate.protected.Digest() && s.Expires.After(o.now) {
+	s := token.Statement
+	switch {
+	case s.Repo != o.gate.Repo || s.Paths != o.gate.protected.Digest() || !s.Expires.After(o.now):
+	case o.remote.withdrawn(token.Hash):
+		o.recalled = append(o.recalled, token)
+	default:
 		o.approvals = append(o.approvals, token)
 	}
 }
@@ -128,8 +153,12 @@ func (o *oracleClone) considerCarried(ctx context.Context, rev string) error {
 
 // approving are the approvals of one step.
 func (o *oracleClone) approving(ref string, s step) []approval.Token {
+	return ofStep(o.approvals, ref, s)
+}
+
+func ofStep(list []approval.Token, ref string, s step) []approval.Token {
 	var out []approval.Token
-	for _, token := range o.approvals {
+	for _, token := range list {
 		if st := token.Statement; st.Ref == ref && st.Before == s.Before && st.After == s.After {
 			out = append(out, token)
 		}

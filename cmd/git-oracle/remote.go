@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	gateRef       = "refs/oracle/gate"
-	approvalRoot  = "refs/oracle/approvals/"
-	branchRoot    = "refs/heads/"
-	maxGateBytes  = 64 << 10
-	maxTokenBytes = 16 << 10
+	gateRef        = "refs/oracle/gate"
+	approvalRoot   = "refs/oracle/approvals/"
+	withdrawalRoot = "refs/oracle/withdrawals/"
+	branchRoot     = "refs/heads/"
+	maxGateBytes   = 64 << 10
+	maxTokenBytes  = 16 << 10
 )
 
 // remote is one remote and the refs it has now.

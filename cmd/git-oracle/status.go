@@ -31,19 +31,20 @@ type status struct {
 
 // updateStatus is what REV means for one protected ref.
 type updateStatus struct {
-	Ref      string       `json:"ref"`
-	Tip      string       `json:"tip"` // empty: the ref does not exist
-	Relation relation     `json:"relation"`
-	Conflict []string     `json:"conflict"` // paths that must be merged by hand first
-	Before   string       `json:"before"`
-	After    string       `json:"after"`
-	Files    []change     `json:"files"`
-	Meanings []meaning    `json:"meanings"` // of the change of the oracles
-	Checks   []check      `json:"checks"`   // what the static checks say, were it approved
-	Steps    []stepStatus `json:"steps"`    // empty: nothing to approve
-	Approved bool         `json:"approved"` // every step is; true where there is none
-	Stale    []approved   `json:"stale"`
-	Hopeless []string     `json:"hopeless"` // what no approval helps
+	Ref       string       `json:"ref"`
+	Tip       string       `json:"tip"` // empty: the ref does not exist
+	Relation  relation     `json:"relation"`
+	Conflict  []string     `json:"conflict"` // paths that must be merged by hand first
+	Before    string       `json:"before"`
+	After     string       `json:"after"`
+	Files     []change     `json:"files"`
+	Meanings  []meaning    `json:"meanings"` // of the change of the oracles
+	Checks    []check      `json:"checks"`   // what the static checks say, were it approved
+	Steps     []stepStatus `json:"steps"`    // empty: nothing to approve
+	Approved  bool         `json:"approved"` // every step is; true where there is none
+	Stale     []approved   `json:"stale"`
+	Withdrawn []approved   `json:"withdrawn"`
+	Hopeless  []string     `json:"hopeless"` // what no approval helps
 
 	change *gate.OracleChange
 }
@@ -86,7 +87,7 @@ func (o *oracleClone) status(ctx context.Context, rev, commit string) (*status, 
 }
 
 func (o *oracleClone) updateStatus(ctx context.Context, ref, commit string) (updateStatus, error) {
-	u := updateStatus{Ref: ref, Tip: o.remote.refs[ref], Conflict: []string{}, Files: []change{}, Meanings: []meaning{}, Checks: []check{}, Steps: []stepStatus{}, Stale: []approved{}, Hopeless: []string{}}
+	u := updateStatus{Ref: ref, Tip: o.remote.refs[ref], Conflict: []string{}, Files: []change{}, Meanings: []meaning{}, Checks: []check{}, Steps: []stepStatus{}, Stale: []approved{}, Withdrawn: []approved{}, Hopeless: []string{}}
 	p, err := o.plan(ctx, ref, commit, planning{})
 	var clash *conflict
 	if errors.As(err, &clash) {
@@ -109,6 +110,9 @@ func (o *oracleClone) updateStatus(ctx context.Context, ref, commit string) (upd
 			return u, err
 		}
 		u.Stale = views(stale)
+		for _, s := range p.Steps {
+			u.Withdrawn = append(u.Withdrawn, views(ofStep(o.recalled, ref, s))...)
+		}
 	}
 	if len(p.Steps) == 0 {
 		return u, nil
@@ -183,6 +187,8 @@ func (u updateStatus) print(w io.Writer, s *status) {
 	switch {
 	case u.Approved:
 		fmt.Fprintln(w, "  approved; whether an approval was used before is known to the server only")
+	case len(u.Withdrawn) > 0:
+		fmt.Fprintf(w, "  not approved: approval %s was withdrawn\n", u.Withdrawn[0].Statement[:8])
 	case len(u.Stale) > 0:
 		fmt.Fprintf(w, "  not approved: approval %s is stale, the ref has moved on since; it must be approved again\n", short(u.Stale[0].Statement))
 	default:

@@ -178,7 +178,11 @@ func (o *oracleClone) scratch(ctx context.Context, dir string, update push.Updat
 	if err := o.copyShallow(ctx, dir); err != nil {
 		return err
 	}
-	refs := append(o.gate.present(o.remote), o.remote.approvals()...)
+	withdrawals := o.remote.withdrawals()
+	if err := o.fetch(ctx, o.remote, withdrawals); err != nil {
+		return err
+	}
+	refs := slices.Concat(o.gate.present(o.remote), o.remote.approvals(), withdrawals)
 	if update.Old != o.zero && !slices.Contains(refs, update.Ref) {
 		refs = append(refs, update.Ref)
 	}
