@@ -317,7 +317,20 @@ func (j *judgement) missing(ctx context.Context, m *move, s sifted, from []strin
 			return j.failing(r), nil
 		}
 	}
+	if i := slices.IndexFunc(all, func(one step) bool { return j.left(m.name, one.before) && !slices.Contains(from, one.before) }); i >= 0 {
+		f.Code = finding.ApprovalStale
+		f.Args["approval"] = all[i].least()
+		return f, nil
+	}
 	return j.shows(ctx, m, m.view, f)
+}
+
+// left says whether a ref stood in a state that an approved change took it out of:
+// what was approved from there is overtaken, and after a rebase or a merge leads to
+// a state that nobody signed.
+func (j *judgement) left(ref, before string) bool {
+	r := j.records[ref]
+	return r != nil && slices.ContainsFunc(r.Used, func(u state.Use) bool { return u.Before == before && u.Before != u.After })
 }
 
 func (j *judgement) failing(r refusal) finding.Finding {

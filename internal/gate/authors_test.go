@@ -236,3 +236,31 @@ func TestWhatACommitSaysOfItsAuthors(t *testing.T) {
 		}
 	}
 }
+
+// Two changes were approved at once. After the first has landed, the second is
+// stale, as it is and rebased; a change that nobody approved is just that.
+func TestWhatAnotherChangeOvertookIsStale(t *testing.T) {
+	t.Parallel()
+	b := newApproving(t, anna)
+	one := b.write(made{author: bot, parents: []string{b.base()}, oracle: loosened})
+	two := b.write(made{author: bot, parents: []string{b.base()}, oracle: "max = 700\n"})
+	b.approve(anna, b.base(), one)
+	if out := b.receive(push.Update{Old: b.base(), New: one, Ref: mainRef}); out.Result != Accepted {
+		t.Fatalf("the first: %v, %s", out.Result, codesOf(out))
+	}
+	b.git("", "update-ref", mainRef, one)
+	rebased := b.write(made{author: bot, parents: []string{one}, oracle: "max = 700 of 900\n"})
+	if out := b.receive(push.Update{Old: one, New: rebased, Ref: mainRef}); codesOf(out) != string(finding.ProtectedChangeUnapproved) {
+		t.Errorf("nobody approved: %v, %s", out.Result, codesOf(out))
+	}
+	b.approve(anna, b.base(), two)
+	for name, tip := range map[string]string{"as it is": two, "rebased": rebased} {
+		if out := b.receive(push.Update{Old: one, New: tip, Ref: mainRef}); out.Result != Refused || codesOf(out) != string(finding.ApprovalStale) {
+			t.Errorf("%s: %v, %s", name, out.Result, codesOf(out))
+		}
+	}
+	b.approve(anna, one, rebased)
+	if out := b.receive(push.Update{Old: one, New: rebased, Ref: mainRef}); out.Result != Accepted {
+		t.Errorf("approved again: %v, %s", out.Result, codesOf(out))
+	}
+}
