@@ -19,7 +19,9 @@ func TestReleasedDecisionsStandOut(t *testing.T) {
 	released := asked
 	released.Outcome = packet.Released
 	released.Release = &packet.Release{Kind: packet.KindOverride, Decision: strings.Repeat("d", 64), Statement: strings.Repeat("e", 64), Person: "anna", Key: "SHA256:x", Reason: "looked at it"}
-	ids := stored(t, dir, asked, released)
+	opened := asked
+	opened.Opening = &packet.Opening{ID: "9f2c", By: "root", Reason: "keys lost"}
+	ids := stored(t, dir, asked, released, opened)
 	for _, colours := range []bool{false, true} {
 		show := func(args ...string) string {
 			var out, errs bytes.Buffer
@@ -36,6 +38,10 @@ func TestReleasedDecisionsStandOut(t *testing.T) {
 			return "\x1b[31m" + line + "\x1b[0m\n"
 		}
 		lines := strings.SplitAfter(show("list"), "\n")
+		if !strings.Contains(lines[1], "inspect BREAK-GLASS") || strings.Contains(lines[1], "\x1b[31m") != colours {
+			t.Errorf("colours %t: %q", colours, lines[1])
+		}
+		lines = lines[1:]
 		plain := strings.TrimSuffix(strings.NewReplacer("\x1b[31m", "", "\x1b[0m", "").Replace(lines[1]), "\n")
 		if !strings.HasPrefix(plain, ids[1][:8]) || !strings.HasSuffix(plain, "released by OVERRIDE") || lines[1] != red(plain) {
 			t.Errorf("colours %t: %q", colours, lines[1])

@@ -131,7 +131,7 @@ func (a *app) packetTable(entries []packetstore.Entry) error {
 	}
 	i := 0
 	for line := range strings.Lines(table.String()) {
-		if i > 0 && entries[i-1].Released != "" {
+		if i > 0 && (entries[i-1].Released != "" || entries[i-1].Opened) {
 			line = a.red(line)
 		}
 		i++
@@ -154,6 +154,9 @@ func outcomeOf(e packetstore.Entry) string {
 		word += " by OVERRIDE"
 	default:
 		word += " RELEASED BY " + strings.ToUpper(printable(e.Released))
+	}
+	if e.Opened {
+		word += " BREAK-GLASS"
 	}
 	if e.Unsealed {
 		word += " UNSEALED"

@@ -143,6 +143,9 @@ func (j *judgement) request(ctx context.Context, m *move) (replay.Request, error
 	if !m.authorised {
 		r.Authorised = r.Base
 	}
+	if o := m.opening; o != nil {
+		r.Opening = &replay.Opening{ID: o.ID, By: o.By, Reason: o.Reason}
+	}
 	if m.protected() {
 		if r.Overrides, m.vain, err = j.speakFor(ctx, m); err != nil {
 			return r, err

@@ -114,6 +114,11 @@ func TestTheTextShowsReleasesAndHowToReleaseOne(t *testing.T) {
 	if got, want := text(asked), "  to release   git oracle accept "+made(t, asked).ID()+" "+strings.Repeat("2", 40)+" --for refs/heads/main\n"; !strings.Contains(got, want) {
 		t.Errorf("lacks %q:\n%s", want, got)
 	}
+	opened := green()
+	opened.Opening = &Opening{ID: "9f2c", By: "root (an-admin)", Reason: "keys lost\x07"}
+	if got, want := text(opened), "!! BREAK-GLASS by an admin: root (an-admin): keys lost\\a (opening 9f2c, in place of an approval)\n"; !strings.Contains(got, want) {
+		t.Errorf("lacks %q:\n%s", want, got)
+	}
 	if got := text(red()); strings.Contains(got, "git oracle accept") {
 		t.Errorf("a block:\n%s", got)
 	}

@@ -220,6 +220,13 @@ const (
 	KindBreakGlass = "break-glass" // an admin
 )
 
+// Opening is an admin's leave for one push in place of an approval (break-glass).
+type Opening struct {
+	ID     string `json:"id"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
 // Unreleased is an override that came with the push and released nothing.
 type Unreleased struct {
 	Decision  string `json:"decision"`
@@ -288,12 +295,14 @@ type Record struct {
 	// With KindOverride the outcome is Released, and with no other.
 	Release    *Release     `json:"release,omitempty"`
 	Unreleased []Unreleased `json:"unreleased,omitempty"`
-	Push       string       `json:"push,omitempty"`
-	Pusher     string       `json:"pusher,omitempty"`
-	Environ    Environment  `json:"environment"`
-	Policy     string       `json:"policy_sha256,omitempty"`
-	Version    string       `json:"version"`
-	Times      Times        `json:"times"`
+	// Opening is the admin's leave by which the static rules let the push pass.
+	Opening *Opening    `json:"opening,omitempty"`
+	Push    string      `json:"push,omitempty"`
+	Pusher  string      `json:"pusher,omitempty"`
+	Environ Environment `json:"environment"`
+	Policy  string      `json:"policy_sha256,omitempty"`
+	Version string      `json:"version"`
+	Times   Times       `json:"times"`
 	// SealedVisible names, for maintainers, what sealed material was visible in
 	// the push.
 	SealedVisible []string `json:"sealed_visible,omitempty"`

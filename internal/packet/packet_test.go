@@ -283,7 +283,7 @@ func marked(open bool) Record {
 		},
 		Lanes:      []Lane{{Name: s, State: s}},
 		Repository: s, RepositoryName: s, Refs: []Ref{{s, s, s, s}}, ParentSHA: s, PatchSHA: s, PatchID: s, Tree: s,
-		Authorised: s, Approvals: []Approval{{s, s, s, s}}, Release: &Release{s, s, s, s, s, s}, Push: s, Pusher: s,
+		Authorised: s, Approvals: []Approval{{s, s, s, s}}, Release: &Release{s, s, s, s, s, s}, Opening: &Opening{s, s, s}, Push: s, Pusher: s,
 		Environ: Environment{Runner: s, Python: s, Library: s, Host: s, Limits: map[string]string{s: s}},
 		Policy:  s, Version: s, SealedVisible: []string{s}, Notes: []string{s},
 	}

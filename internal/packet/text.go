@@ -79,6 +79,9 @@ func verdict(d document) string {
 func (t *text) alarms() {
 	d := t.doc
 	t.release(d.Release)
+	if o := d.Opening; o != nil {
+		t.line("!! BREAK-GLASS by an admin: %s: %s (opening %s, in place of an approval)", clean(o.By), clean(o.Reason), clean(o.ID))
+	}
 	if d.Environ.Unsealed {
 		t.line("!! UNSEALED: the development switch was on; no sealed tree was read")
 	}

@@ -34,6 +34,7 @@ type Entry struct {
 	Unsealed       bool           `json:"unsealed,omitempty"`
 	SingleUID      bool           `json:"single_uid,omitempty"`
 	Released       string         `json:"released,omitempty"`
+	Opened         bool           `json:"opened,omitempty"` // passed the static rules by an admin's leave
 	Finished       time.Time      `json:"finished"`
 }
 
@@ -52,6 +53,7 @@ func entryOf(p packet.Packet) Entry {
 		MergeOK:        p.MergeOK(),
 		Unsealed:       r.Environ.Unsealed,
 		SingleUID:      r.Environ.SingleUID,
+		Opened:         r.Opening != nil,
 		Finished:       r.Times.Finished,
 	}
 	for _, ref := range r.Refs {

@@ -61,6 +61,16 @@ type Request struct {
 	// order in which they are tried; at most MaxOverrides, and only for a protected
 	// ref. A daemon that does not know them refuses the request.
 	Overrides []Override `json:"overrides,omitempty"`
+	// Opening is the admin's leave by which the static rules let the move pass, where
+	// they did by nothing else. It is for the packet, and changes no decision.
+	Opening *Opening `json:"opening,omitempty"`
+}
+
+// Opening is an admin's leave for one push in place of an approval (break-glass).
+type Opening struct {
+	ID     string `json:"id"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
 }
 
 const (

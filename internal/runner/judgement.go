@@ -271,6 +271,9 @@ func (c *judgement) fill() {
 			Runner: c.version, Python: c.repo.Python, Library: c.repo.Library, Host: r.host, Limits: r.Limits.named()},
 		Times: packet.Times{Asked: c.asked, Started: c.begun},
 	}
+	if q.Opening != nil {
+		c.record.Opening = &packet.Opening{ID: q.Opening.ID, By: q.Opening.By, Reason: q.Opening.Reason}
+	}
 	for _, a := range q.Approvals {
 		c.record.Approvals = append(c.record.Approvals, packet.Approval(a))
 	}

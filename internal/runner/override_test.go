@@ -61,6 +61,15 @@ func TestAnOverrideReleasesWhatItsDecisionAskedToLookAt(t *testing.T) {
 	if len(r.Rows) != 1 || r.Rows[0].ID != "sealed-visible" {
 		t.Errorf("rows %+v: the table decided as always", r.Rows)
 	}
+	// An opening is noted, and releases nothing.
+	req.Overrides, req.Opening = nil, &replay.Opening{ID: "9f2c", By: "root", Reason: "keys lost"}
+	if v, err = b.Judge(context.Background(), req, nil); err != nil || v.Outcome != replay.Blocked {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if r := stored(t, b, v.Decision).Record(); r.Opening == nil || r.Opening.By != "root" || r.Release != nil {
+		t.Errorf("opening %+v, release %+v", r.Opening, r.Release)
+	}
+	v.Decision, req.Opening = p.ID(), nil
 	// Without the override it is refused as it was.
 	again, err := b.judge(t, b.base, commit)
 	if err != nil || again.Outcome != replay.Blocked || again.Override != "" || again.Unreleased != nil {

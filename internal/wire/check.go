@@ -50,6 +50,9 @@ func Check(r replay.Request) error {
 	if err := checkOverrides(r); err != nil {
 		return err
 	}
+	if err := checkOpening(r); err != nil {
+		return err
+	}
 	return checkLists(r)
 }
 
@@ -66,6 +69,20 @@ func checkOverrides(r replay.Request) error {
 		}
 	}
 	return nil
+}
+
+func checkOpening(r replay.Request) error {
+	o := r.Opening
+	switch {
+	case o == nil:
+		return nil
+	case r.Class != replay.Protected:
+		return fmt.Errorf("an opening for a ref of class %q", r.Class)
+	case o.ID == "" || !plain(o.ID, 64) || !plain(o.By, 256) || !plain(o.Reason, 2000):
+		return fmt.Errorf("opening %q is malformed", clip(o.ID))
+	default:
+		return nil
+	}
 }
 
 func checkLists(r replay.Request) error {

@@ -707,6 +707,9 @@ func TestRequestsWithoutShape(t *testing.T) {
 			r.Overrides = []replay.Override{override()}
 			r.Overrides[0].Person = ""
 		},
+		"opening, topic":   func(r *replay.Request) { r.Opening, r.Class = &replay.Opening{ID: "1", By: "root"}, replay.Topic },
+		"opening, no name": func(r *replay.Request) { r.Opening, r.Class = &replay.Opening{By: "root"}, replay.Protected },
+		"opening, escape":  func(r *replay.Request) { r.Opening, r.Class = &replay.Opening{ID: "1", By: "\x1b"}, replay.Protected },
 		"overrides": func(r *replay.Request) {
 			r.Overrides = slices.Repeat([]replay.Override{override()}, replay.MaxOverrides+1)
 		},
@@ -741,7 +744,7 @@ func FuzzFrame(f *testing.F) {
 	_ = writeFrame(&b, message{Version: 1, ID: strings.Repeat("0", 32), Kind: kindAsk, Request: &r})
 	f.Add(bytes.Clone(b.Bytes()))
 	b.Reset()
-	r.Overrides = []replay.Override{override()}
+	r.Overrides, r.Opening = []replay.Override{override()}, &replay.Opening{ID: "9f2c01d7e3b44a65", By: "root (an-admin)", Reason: "keys lost"}
 	_ = writeFrame(&b, message{Version: 1, ID: strings.Repeat("0", 32), Kind: kindAsk, Request: &r})
 	f.Add(bytes.Clone(b.Bytes()))
 	b.Reset()
