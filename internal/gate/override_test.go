@@ -18,6 +18,7 @@ import (
 	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/push"
 	"github.com/sealgate/sealgate/internal/replay"
+	"github.com/sealgate/sealgate/internal/state"
 	"github.com/sealgate/sealgate/policy"
 )
 
@@ -433,5 +434,34 @@ func TestTheLatestOverridesAreHandedOverFirst(t *testing.T) {
 	o.push()
 	if got := o.asked[1].Overrides; len(got) != replay.MaxOverrides || got[0].Statement != latest {
 		t.Errorf("%d, first %+v", len(got), got[0])
+	}
+}
+
+// hookd is told by what the static rules let a push pass, for the packet.
+func TestAnOpeningIsNamedToHookd(t *testing.T) {
+	o := newOverridden(t)
+	o.new = o.commit("x", o.base(), "max = 900\n", "2")
+	view, err := o.gate.judgement().scanner.View(ctx, o.new+"^{tree}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := o.gate.judgement().scanner.State(ctx, view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opening, err := o.gate.Open(ctx, mainRef, after, time.Minute, By{Actor: state.Actor{UID: 0, User: "root"}, Reason: "keys are lost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := o.push()
+	if len(o.asked) != 1 || o.asked[0].Opening == nil {
+		t.Fatalf("%+v, asked %+v", out, o.asked)
+	}
+	if got := *o.asked[0].Opening; got != (replay.Opening{ID: opening.ID, By: opening.By, Reason: "keys are lost"}) {
+		t.Errorf("%+v", got)
+	}
+	o.publish(o.statement())
+	if out := o.push(); out.Result != Accepted || o.pending(mainRef) != 1 {
+		t.Errorf("with an override beside it: %+v", out)
 	}
 }
