@@ -59,6 +59,7 @@ main() {
 	programs=$(mktemp -d "${TMPDIR:-/tmp}/sealgate-programs.XXXXXX")
 	trap 'rm -rf "$programs"' EXIT
 	chmod 0755 "$programs"
+	section "go build, for other systems" build_for_others
 	section "go build" build_binaries "$source_dir" "$programs"
 	export SEALGATE_TEST_PROGRAMS=$programs
 	for script in scripts/test/*.sh; do
@@ -102,6 +103,22 @@ check_format() {
 	local bad
 	bad=$(tracked '*.go' | xargs -0 gofmt -l)
 	[[ -z $bad ]] || { printf 'not formatted: %s\n' "$bad"; return 1; }
+}
+
+# git oracle runs where maintainers and contributors work; the servers' programs on
+# Linux.
+readonly systems=(linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64)
+
+build_for_others() {
+	local system
+	for system in "${systems[@]}"; do
+		CGO_ENABLED=0 GOOS=${system%/*} GOARCH=${system#*/} go build -o /dev/null ./cmd/git-oracle
+		CGO_ENABLED=0 GOOS=${system%/*} GOARCH=${system#*/} go vet ./cmd/git-oracle
+		echo "git-oracle: $system"
+	done
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -o /dev/null ./cmd/prereceive
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -o /dev/null ./cmd/hookd
+	echo "prereceive, hookd: linux/arm64"
 }
 
 check_shell() {
