@@ -609,7 +609,7 @@ func compare(k keygen, in input, met *tally) error {
 	ours, theirs := in.ours(f), k.verify(in, f)
 	switch {
 	case in.honest && (ours != nil || theirs != nil):
-		return fmt.Errorf("honest, and refused: ours %v, theirs %v", ours, theirs)
+		return fmt.Errorf("honest, and refused: %w", errors.Join(ours, theirs))
 	case ours == nil && theirs != nil:
 		return fmt.Errorf("we take what ssh-keygen refuses: %w", theirs)
 	case ours == nil:

@@ -291,7 +291,7 @@ func TestWhenEachKindCounts(t *testing.T) {
 	issued := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
 	for _, k := range kinds(t) {
 		blob := blobOf(k.text, sign(t, signer, k.namespace, []byte(k.text), ""))
-		late := error(ErrExpired)
+		late := ErrExpired
 		if k.longest == 0 {
 			late = nil
 		}
