@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -166,17 +168,19 @@ func literally(ts *testscript.TestScript, kind string, body []byte) string {
 	return gitIn(ts, ts.MkAbs("."), body, "hash-object", "-w", "--literally", "-t", kind, "--stdin")
 }
 
-// rawtree VAR [-base REV] ENTRY…: writes a tree of these entries in this order, after
-// those of REV's tree, and sets VAR to its id. An entry is "MODE NAME REV", in which
-// variables of the script count and NAME may have escapes as in Go.
+// rawtree VAR [-base REV] ENTRY…: writes a tree and sets VAR to its id: of these
+// entries in this order, or with -base of them and those of REV in git's order. An
+// entry is "MODE NAME REV", in which variables of the script count and NAME may have
+// escapes as in Go.
 func cmdRawTree(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: rawtree VAR [-base REV] ENTRY...")
 	}
 	name, args := args[0], args[1:]
-	var tree []byte
-	if args[0] == "-base" {
-		tree = gitBytes(ts, ts.MkAbs("."), nil, "cat-file", "tree", args[1]+"^{tree}")
+	var entries []treeEntry
+	based := args[0] == "-base"
+	if based {
+		entries = entriesOf(gitBytes(ts, ts.MkAbs("."), nil, "cat-file", "tree", args[1]))
 		args = args[2:]
 	}
 	for _, text := range args {
@@ -185,12 +189,42 @@ func cmdRawTree(ts *testscript.TestScript, neg bool, args []string) {
 		if !ok || at < 0 {
 			ts.Fatalf("%q is not MODE NAME REV", text)
 		}
-		id, err := hexBytes(resolve(ts, rest[at+1:]))
+		id, err := hex.DecodeString(resolve(ts, rest[at+1:]))
 		ts.Check(err)
-		tree = append(tree, mode+" "+unescape(ts, rest[:at])+"\x00"...)
-		tree = append(tree, id...)
+		entries = append(entries, treeEntry{mode, unescape(ts, rest[:at]), id})
+	}
+	if based {
+		slices.SortStableFunc(entries, func(a, b treeEntry) int { return strings.Compare(a.sorts(), b.sorts()) })
+	}
+	var tree []byte
+	for _, e := range entries {
+		tree = append(append(tree, e.mode+" "+e.name+"\x00"...), e.id...)
 	}
 	ts.Setenv(name, literally(ts, "tree", tree))
+}
+
+type treeEntry struct {
+	mode, name string
+	id         []byte
+}
+
+// sorts is what git orders an entry by.
+func (e treeEntry) sorts() string {
+	if e.mode == "40000" {
+		return e.name + "/"
+	}
+	return e.name
+}
+
+func entriesOf(tree []byte) []treeEntry {
+	var list []treeEntry
+	for len(tree) > 0 {
+		head, rest, _ := bytes.Cut(tree, []byte("\x00"))
+		mode, name, _ := strings.Cut(string(head), " ")
+		list = append(list, treeEntry{mode, name, rest[:20]})
+		tree = rest[20:]
+	}
+	return list
 }
 
 // rawcommit VAR TREE [-p REV]… [-H HEADER]… [-m MESSAGE]: writes a commit that git
@@ -233,12 +267,6 @@ func unescape(ts *testscript.TestScript, text string) string {
 		ts.Fatalf("%q: %v", text, err)
 	}
 	return out
-}
-
-func hexBytes(id string) ([]byte, error) {
-	var out []byte
-	_, err := fmt.Sscanf(id, "%x", &out)
-	return out, err
 }
 
 // receive FILE [NAME=VALUE…]: speaks to git-receive-pack in $SRV by hand, as a client

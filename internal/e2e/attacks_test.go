@@ -106,7 +106,7 @@ func count(list []attack) string {
 	}
 	slices.Sort(names)
 	var line strings.Builder
-	fmt.Fprintf(&line, "attacks: %d scripts in %d classes:", len(list), len(names))
+	fmt.Fprintf(&line, "tried: %d attack scripts in %d classes:", len(list), len(names))
 	for _, name := range names {
 		fmt.Fprintf(&line, " %s %d", name, by[name])
 	}
