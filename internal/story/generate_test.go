@@ -308,14 +308,14 @@ func (t *teller) next() {
 		t.hand()
 	case n < 88:
 		t.land()
-	case n < 92:
+	case n < 91:
 		if t.s.how == inProcess {
 			t.tell(event{deed: waits, seconds: pick(t, []int{60, 400, 700, 2000})})
 		}
-	case n < 94:
-		if t.s.how != inProcess {
-			t.tell(event{deed: adopts, ref: t.guarded()})
-		}
+	case n < 93:
+		t.tell(event{deed: adopts, ref: t.guarded()})
+	case n < 95:
+		t.withdraw()
 	default:
 		t.again()
 	}
@@ -414,6 +414,22 @@ func (t *teller) publish() {
 		ref = "refs/heads/topic" // not protected
 	}
 	t.announce(t.grant(ref, before, after))
+}
+
+// withdraw takes an approval back, in a push of its own or beside a move.
+func (t *teller) withdraw() {
+	if len(t.s.grants) == 0 {
+		return
+	}
+	n := t.IntN(len(t.s.grants))
+	e := event{deed: pushes, updates: []update{{ref: fmt.Sprint(withdrawRef, n), new: 0}}, land: []bool{true}}
+	if t.chance(8) {
+		e.updates[0].new = none
+	}
+	if t.chance(40) {
+		e.updates, e.land = append(e.updates, t.update()), append(e.land, true)
+	}
+	t.tell(e)
 }
 
 // update is a ref and where it shall go.
@@ -523,7 +539,7 @@ func (t *teller) scene() {
 	away := t.like(func(c int) bool { return t.s.state(c) != t.s.state(from) })
 	same := t.like(func(c int) bool { return c != from && t.s.state(c) == t.s.state(from) })
 	twin := t.like(func(c int) bool { return t.s.state(c) == t.s.state(away) && c != away })
-	switch t.IntN(11) {
+	switch t.IntN(14) {
 	case 0: // there, back, and there again by what was used, or is as old
 		spare := t.grant(ref, t.s.state(from), t.s.state(away))
 		t.step(ref, from, away)
@@ -625,6 +641,50 @@ func (t *teller) scene() {
 		t.move(ref, from, true)
 		t.pass(2000)
 		t.tell(event{deed: pushes, updates: []update{{ref: pick(t, otherRefs), new: twin}}, land: []bool{true}})
+	case 10: // taken back, before or beside its use
+		t.step(ref, from, away)
+		n := len(t.s.grants) - 1
+		if n < 0 {
+			return
+		}
+		back := update{ref: fmt.Sprint(withdrawRef, n), new: 0}
+		if t.chance(50) {
+			t.tell(event{deed: pushes, updates: []update{back}, land: []bool{true}})
+			t.move(ref, away, true)
+			return
+		}
+		t.tell(event{deed: pushes, updates: []update{{ref: ref, new: away}, back}, land: []bool{true, true}, settle: true})
+		t.tell(event{deed: pushes, updates: []update{{ref: "refs/heads/topic", new: twin}}, land: []bool{true}})
+	case 11: // an admin opens the ref for one push
+		if t.s.how != inProcess {
+			return
+		}
+		t.tell(event{deed: opens, ref: ref, to: pick(t, []int{away, away, same}), seconds: pick(t, []int{300, 900})})
+		if t.chance(20) {
+			t.pass(400)
+		}
+		first := t.move(ref, away, t.chance(50))
+		t.move(ref, twin, t.chance(50))
+		t.tell(event{deed: lands, push: first})
+		t.move(ref, pick(t, []int{from, same, twin}), true)
+		t.move(ref, away, true)
+	case 12: // one ref's message speaks for it alone
+		var speaking []int
+		for _, c := range t.commits() {
+			if len(t.s.objects[c].tokens) > 0 {
+				speaking = append(speaking, c)
+			}
+		}
+		if len(speaking) == 0 {
+			return
+		}
+		c := pick(t, speaking)
+		like := t.like(func(d int) bool { return t.s.state(d) == t.s.state(c) && !t.w.reaches(d, c) })
+		list := []update{{ref: "refs/heads/topic", new: c}, {ref: "refs/heads/fix/one", new: like}}
+		if t.chance(30) {
+			slices.Reverse(list)
+		}
+		t.tell(event{deed: pushes, updates: list, land: []bool{true, true}})
 	default: // another ref takes the state over
 		t.step(ref, from, away)
 		t.move(ref, away, true)

@@ -65,12 +65,11 @@ func newStage(dir, bin string) (*stage, error) {
 func (g *stage) room() string { return filepath.Join(g.rig.Dir, fmt.Sprint("s", g.rooms.Add(1))) }
 
 // sign is what ssh-keygen -Y sign makes, without its armor.
-func (g *stage) sign(stranger bool, message []byte) []byte {
+func (g *stage) sign(stranger bool, namespace string, message []byte) []byte {
 	signer := g.maintainer
 	if stranger {
 		signer = g.other
 	}
-	const namespace = "oracle-change-v1@sealgate"
 	sum := sha512.Sum512(message)
 	sig, err := signer.Sign(nil, append([]byte("SSHSIG"), ssh.Marshal(struct{ Namespace, Reserved, Hash, Sum string }{namespace, "", "sha512", string(sum[:])})...))
 	if err != nil {
@@ -224,13 +223,37 @@ func (h *host) name(ref string) string {
 	if n, ok := approvalOf(ref); ok {
 		return "refs/oracle/approvals/" + h.st.hash[n]
 	}
+	if n, ok := withdrawalOf(ref); ok {
+		return "refs/oracle/withdrawals/" + h.st.hash[n]
+	}
 	return ref
+}
+
+// blob is the id of what a ref holds that is signed.
+func (h *host) blob(ref string) (string, bool) {
+	if n, ok := approvalOf(ref); ok {
+		return h.st.blob[n], true
+	}
+	if n, ok := withdrawalOf(ref); ok {
+		return h.st.back[n], true
+	}
+	return "", false
+}
+
+// known is the story's name of a full name.
+func (h *host) known(name string) string {
+	for root, short := range map[string]string{"refs/oracle/approvals/": approvalRef, "refs/oracle/withdrawals/": withdrawRef} {
+		if hash, ok := strings.CutPrefix(name, root); ok {
+			return fmt.Sprint(short, slices.Index(h.st.hash, hash))
+		}
+	}
+	return name
 }
 
 // object is the id that an update gives to a ref.
 func (h *host) object(ref string, obj int) string {
-	if n, ok := approvalOf(ref); ok && obj != none {
-		return h.st.blob[n]
+	if id, ok := h.blob(ref); ok && obj != none {
+		return id
 	}
 	return h.st.id(obj)
 }
@@ -261,8 +284,8 @@ func (h *host) bring(objects, ref string, obj int, keep bool) error {
 		return nil
 	}
 	ids := map[string]bool{}
-	if n, ok := approvalOf(ref); ok {
-		ids[h.st.blob[n]] = true
+	if id, ok := h.blob(ref); ok {
+		ids[id] = true
 	} else {
 		h.closure(h.st, obj, ids)
 	}
@@ -301,12 +324,11 @@ func (h *host) refsNow() (map[string]int, error) {
 			return err
 		}
 		id := strings.TrimSpace(string(text))
-		if hash, ok := strings.CutPrefix(ref, "refs/oracle/approvals/"); ok {
-			n := slices.Index(h.st.hash, hash)
-			if n < 0 || h.st.blob[n] != id {
+		if name := h.known(ref); paper(name) {
+			if want, _ := h.blob(name); want != id {
 				return fmt.Errorf("%s stands at %s", ref, id)
 			}
-			out[fmt.Sprintf("%s%d", approvalRef, n)] = 0
+			out[name] = 0
 			return nil
 		}
 		obj, ok := byID[id]
@@ -339,6 +361,8 @@ func (h *host) happen(e event) (*verdict, error) {
 		return nil, h.put(e.ref, e.to)
 	case adopts:
 		return nil, h.adopt(e.ref)
+	case opens:
+		return nil, h.opening(e)
 	case waits:
 		h.now += e.seconds
 		return nil, nil
@@ -528,7 +552,7 @@ var words = map[finding.Code]string{
 	finding.ReplaceRef: "refused name", finding.OracleRefRefused: "refused name", finding.GateRef: "refused name",
 	finding.OracleRefKept: "kept", finding.OracleRefExists: "exists", finding.OracleRefJunk: "junk",
 	finding.ApprovalExpired: "expired", finding.ApprovalNotYetValid: "not yet valid", finding.ApprovalUnknownSigner: "unknown signer",
-	finding.ApprovalBadSignature: "bad signature",
+	finding.ApprovalBadSignature: "bad signature", finding.WithdrawalKept: "kept", finding.OpeningHeld: "opening held",
 }
 
 func (h *host) reasons(v *verdict, findings []finding.Finding) {
@@ -537,9 +561,7 @@ func (h *host) reasons(v *verdict, findings []finding.Finding) {
 			continue
 		}
 		ref, word := f.Ref, words[f.Code]
-		if hash, ok := strings.CutPrefix(ref, "refs/oracle/approvals/"); ok {
-			ref = fmt.Sprintf("%s%d", approvalRef, slices.Index(h.st.hash, hash))
-		}
+		ref = h.known(ref)
 		switch {
 		case h.class(ref) == protectedRef && strings.HasPrefix(string(f.Code), "approval-") && !slices.Contains([]string{"stale", "used", "held"}, word):
 			word = "failed"
@@ -625,7 +647,30 @@ func (h *host) adopt(ref string) error {
 	if _, ok := refs[ref]; !ok {
 		return nil
 	}
+	if h.how == inProcess {
+		g, err := h.open(gitrepo.Options{GitDir: h.gate.Server})
+		if err != nil {
+			return err
+		}
+		defer g.Repo.Close()
+		_, err = g.Adopt(context.Background(), ref, false, gate.By{Reason: "a story wants it"})
+		return err
+	}
 	_, err = h.run("adopt "+ref, "")
+	return err
+}
+
+// opening asks the gate to let a move pass; that one is in force already is no error.
+func (h *host) opening(e event) error {
+	g, err := h.open(gitrepo.Options{GitDir: h.gate.Server})
+	if err != nil {
+		return err
+	}
+	defer g.Repo.Close()
+	_, err = g.Open(context.Background(), e.ref, h.st.digest(h.objects[e.to].tree), time.Duration(e.seconds)*time.Second, gate.By{Reason: "a story wants it"})
+	if err != nil && strings.Contains(err.Error(), "is in force until") {
+		return nil
+	}
 	return err
 }
 
@@ -680,10 +725,10 @@ func (h *host) pushForReal(e event, f *flying) (*verdict, error) {
 	for i, u := range f.updates {
 		f.landed[i] = i < len(e.land) && e.land[i]
 		ids := map[string]bool{}
-		if n, ok := approvalOf(u.ref); ok {
-			ids[h.st.blob[n]] = u.new != none
-		} else {
+		if id, ok := h.blob(u.ref); !ok {
 			h.closure(h.st, u.new, ids)
+		} else if u.new != none {
+			ids[id] = true
 		}
 		for id := range ids {
 			h.here[id] = true

@@ -20,6 +20,7 @@ const (
 	replaceRef
 	junkRef // below refs/oracle/
 	grantRef
+	withdrawnRef
 )
 
 // branchy says that the ref may only stand at commits.
@@ -53,6 +54,8 @@ func (s *story) class(ref string) class {
 		return junkRef
 	case strings.HasPrefix(ref, approvalRef):
 		return grantRef
+	case strings.HasPrefix(ref, withdrawRef):
+		return withdrawnRef
 	default:
 		return otherRef
 	}
@@ -77,7 +80,19 @@ type record struct {
 	pending  []entry
 	repeated []entry
 	used     []use
+	opening  *opening
 }
+
+// opening is an admin's leave for one move to a state. In steps it stands among
+// the approvals, by its number, which is negative.
+type opening struct {
+	after         state
+	opened, until int
+	number        int
+}
+
+// noState is where an opening's step starts that has no good tip.
+const noState = state("none")
 
 // entry is a move that was accepted and may not have landed.
 type entry struct {
@@ -109,6 +124,7 @@ type model struct {
 	at       map[string]int     // where refs stand; those that exist
 	records  map[string]*record // by protected ref
 	granted  []int              // published approvals
+	taken    map[int]bool       // withdrawn ones
 	flight   map[int]*flying    // accepted pushes, by the event's id
 	now      int
 	reached  []uint64 // by commit: what it reaches, itself included
@@ -139,7 +155,7 @@ func (v verdict) add(ref, word string) { v.reasons[ref+": "+word] = true }
 
 // begin is the world before the first event.
 func (s *story) begin(m mutation) *model {
-	w := &model{story: s, mutation: m, at: maps.Clone(s.refs), records: map[string]*record{}, flight: map[int]*flying{}}
+	w := &model{story: s, mutation: m, at: maps.Clone(s.refs), records: map[string]*record{}, flight: map[int]*flying{}, taken: map[int]bool{}}
 	for _, ref := range s.protected {
 		w.records[ref] = &record{known: true, good: s.baseline[ref], goodAt: longAgo, begun: longAgo}
 	}
@@ -175,6 +191,9 @@ func (w *model) set(ref string, obj int) {
 		if obj != none {
 			w.granted = append(w.granted, n)
 		}
+	}
+	if n, ok := withdrawalOf(ref); ok {
+		w.taken[n] = obj != none
 	}
 	if obj == none {
 		delete(w.at, ref)
@@ -213,6 +232,8 @@ func (w *model) happen(e event) *verdict {
 		w.set(e.ref, e.to)
 	case adopts:
 		w.adopt(e.ref)
+	case opens:
+		w.open(e)
 	case waits:
 		w.now += e.seconds
 	}
@@ -226,10 +247,25 @@ func (w *model) adopt(ref string) {
 	}
 	r := &record{known: true, good: w.value(ref), goodAt: w.now, begun: w.now}
 	if old := w.records[ref]; old != nil {
-		r.used = old.used
+		r.used = w.settle(old, w.value(ref)).used
 	}
 	w.records[ref] = r
 }
+
+// open does nothing where an opening is in force.
+func (w *model) open(e event) {
+	r := w.records[e.ref]
+	if r == nil {
+		r = &record{good: none, goodAt: longAgo - 1, begun: longAgo}
+	}
+	r = w.settle(r, w.value(e.ref))
+	if !r.opening.inTime(w.now) {
+		r.opening = &opening{after: w.state(e.to), opened: w.now, until: w.now + e.seconds, number: -2 - e.id}
+		w.records[e.ref] = r
+	}
+}
+
+func (o *opening) inTime(now int) bool { return o != nil && o.opened <= now && now < o.until }
 
 func (w *model) push(e event) *verdict {
 	v := verdict{reasons: map[string]bool{}}
@@ -316,6 +352,9 @@ func (w *model) settle(r *record, at int) *record {
 		}
 		for _, s := range e.steps {
 			n.used = append(n.used, use{s, e.new, e.last()})
+			if n.opening != nil && slices.Contains(s.grants, n.opening.number) {
+				n.opening = nil
+			}
 		}
 		if len(e.at) > 1 {
 			n.repeated = append(n.repeated, e)

@@ -27,6 +27,7 @@ type store struct {
 	hash []string          // by grant: of its statement
 	text []string          // by grant: its token
 	blob []string          // by grant: id of the blob that publishes it
+	back []string          // by grant: id of the blob that withdraws it
 	need [][]string        // by object: what it brings beside its parents
 }
 
@@ -166,8 +167,18 @@ func (st *store) statement(g grant, repo string, digests map[state]string, zero 
 		repo, g.ref, paths, digests[g.before], digests[g.after], when(g.issued), when(g.issued+g.life), base64.RawURLEncoding.EncodeToString(nonce[:16]))
 }
 
-// build writes everything that a story names. sign answers a raw SSHSIG.
-func (s *story) build(repo string, zero time.Time, sign func(stranger bool, message []byte) []byte) *store {
+// signer answers a raw SSHSIG.
+type signer func(stranger bool, namespace string, message []byte) []byte
+
+// withdrawal is the token that takes an approval back.
+func (st *store) withdrawal(hash, repo string, zero time.Time, sign signer) string {
+	text := fmt.Appendf(nil, "oracle-change withdrawal v1\nrepo: %s\napproval: sha256:%s\nreason: a step taken back\nissued: %s\nnonce: %s\n",
+		repo, hash, zero.Add(-time.Hour).UTC().Format("2006-01-02T15:04:05Z"), strings.Repeat("A", 22))
+	return "v1." + base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(sign(false, "oracle-withdraw-v1@sealgate", text)) + "."
+}
+
+// build writes everything that a story names.
+func (s *story) build(repo string, zero time.Time, sign signer) *store {
 	st := &store{wide: s.sha256, raw: map[string][]byte{}}
 	digests := map[state]string{"": st.digest(nil)}
 	for _, o := range s.objects {
@@ -182,9 +193,10 @@ func (s *story) build(repo string, zero time.Time, sign func(stranger bool, mess
 		if g.fault == badSignature {
 			signed = append([]byte("x"), text...)
 		}
-		token := "v1." + base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(sign(g.fault == stranger, signed)) + "."
+		token := "v1." + base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(sign(g.fault == stranger, "oracle-change-v1@sealgate", signed)) + "."
 		st.hash, st.text = append(st.hash, g.hash), append(st.text, token)
 		st.blob = append(st.blob, st.put("blob", []byte(token+"\n")))
+		st.back = append(st.back, st.put("blob", []byte(st.withdrawal(g.hash, repo, zero, sign)+"\n")))
 	}
 	for i, o := range s.objects {
 		switch o.kind {

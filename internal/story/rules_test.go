@@ -1,6 +1,7 @@
 package story
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -13,12 +14,15 @@ type judgement struct {
 	records map[string]*record // settled by what the refs stand at now
 	good    uint64             // what the good tips reach
 	offered []int              // approvals that the push itself publishes
+	taken   map[int]bool       // approvals that are withdrawn, by this push too
+	opened  map[string]opening // by ref: the openings that are taken
 	account map[state]bool
+	own     map[state]bool // what messages account for
 }
 
 // judge adds the reasons against a push, and writes down what it accepts.
 func (w *model) judge(updates []update, v verdict) {
-	j := &judgement{model: w, v: v, updates: updates, records: map[string]*record{}}
+	j := &judgement{model: w, v: v, updates: updates, records: map[string]*record{}, taken: maps.Clone(w.taken), opened: map[string]opening{}, own: map[state]bool{}}
 	for ref, r := range w.records {
 		j.records[ref] = w.settle(r, w.value(ref))
 		if w.mutation != mainOnly || ref == "refs/heads/main" {
@@ -74,6 +78,18 @@ func (j *judgement) names() {
 // offers are approvals that the push publishes, or takes away.
 func (j *judgement) offers() {
 	for _, u := range j.updates {
+		n, ok := withdrawalOf(u.ref)
+		switch {
+		case !ok || *u.old != j.value(u.ref):
+		case u.new == none:
+			j.v.add(u.ref, "kept")
+		case *u.old != none:
+			j.v.add(u.ref, "exists")
+		case j.mutation != late:
+			j.taken[n] = true
+		}
+	}
+	for _, u := range j.updates {
 		n, ok := approvalOf(u.ref)
 		if !ok || *u.old != j.value(u.ref) {
 			continue
@@ -118,7 +134,8 @@ func (j *judgement) invalid(g grant) string {
 }
 
 // counts is invalid, for a ref and its record.
-func (j *judgement) counts(g grant, ref string) string {
+func (j *judgement) counts(n int, ref string) string {
+	g := j.grants[n]
 	begun := longAgo
 	if r := j.records[ref]; r != nil {
 		begun = r.begun
@@ -130,6 +147,8 @@ func (j *judgement) counts(g grant, ref string) string {
 		return "wrong ref"
 	case g.fault == otherPaths:
 		return "other patterns"
+	case j.taken[n] && j.mutation != kept:
+		return "withdrawn"
 	case g.issued < begun && j.mutation != olderThanRecord:
 		return "before the record"
 	default:
@@ -167,12 +186,18 @@ func (j *judgement) origin(u update) int {
 // It answers the chain.
 func (j *judgement) protected(u update) []step {
 	r := j.records[u.ref]
+	target := j.state(j.commitOf(u.new))
 	if (r == nil || !r.known) && j.value(u.ref) != none && j.mutation != unadopted {
-		j.v.add(u.ref, "not adopted")
+		if !r.opening0().inTime(j.now) || !j.open(u, r, noState, target) {
+			j.v.add(u.ref, "not adopted")
+		}
 		return nil
 	}
-	target := j.state(j.commitOf(u.new))
 	from := j.origin(u)
+	before := noState
+	if from != none {
+		before = j.state(from)
+	}
 	starts := []state{}
 	if from != none {
 		starts = append(starts, j.state(from))
@@ -190,7 +215,9 @@ func (j *judgement) protected(u update) []step {
 		if j.mutation == noRewinds && from != none && !j.reaches(u.new, from) {
 			j.v.add(u.ref, "unapproved")
 		}
-		j.history(u, j.good, from)
+		if !j.clean(u, j.good, from) && !j.open(u, r, before, target) {
+			j.v.add(u.ref, "history")
+		}
 		return nil
 	}
 	if from == none {
@@ -206,10 +233,42 @@ func (j *judgement) protected(u update) []step {
 	}
 	free, why := j.sift(u, r, found, target)
 	chain := j.shortest(free, starts, target)
-	if chain == nil {
+	if chain == nil && !j.open(u, r, before, target) {
 		j.v.add(u.ref, why)
 	}
 	return chain
+}
+
+func (r *record) opening0() *opening {
+	if r == nil {
+		return nil
+	}
+	return r.opening
+}
+
+// open says that an opening has something to say about the move: it allows it, or
+// is held by another.
+func (j *judgement) open(u update, r *record, before, target state) bool {
+	o := r.opening0()
+	if !o.inTime(j.now) || o.after != target || j.mutation == closed {
+		return false
+	}
+	for _, s := range r.used {
+		if slices.Contains(s.grants, o.number) {
+			return false
+		}
+	}
+	for _, e := range r.pending {
+		taken := slices.ContainsFunc(e.steps, func(s step) bool { return slices.Contains(s.grants, o.number) })
+		if taken && (e.old != *u.old || e.new != u.new) && j.now-e.last() < hold && j.mutation != openTwice {
+			j.v.add(u.ref, "opening held")
+			return true
+		}
+	}
+	taken := *o
+	taken.after = before // what the step starts from; where it ends is known
+	j.opened[u.ref] = taken
+	return true
 }
 
 // sift answers the steps that free approvals make, and what to say where they do
@@ -224,7 +283,7 @@ func (j *judgement) sift(u update, r *record, found []int, target state) (free [
 			continue
 		}
 		seen[n] = true
-		word := j.counts(g, u.ref)
+		word := j.counts(n, u.ref)
 		leads := g.after == target
 		switch {
 		case word != "":
@@ -357,7 +416,8 @@ func (j *judgement) accounts() {
 		}
 		for _, e := range r.pending {
 			for _, s := range e.steps {
-				j.account[s.after] = true
+				gone := slices.ContainsFunc(s.grants, func(n int) bool { return n >= 0 && j.taken[n] })
+				j.account[s.after] = j.account[s.after] || !gone
 			}
 		}
 	}
@@ -368,16 +428,23 @@ func (j *judgement) accounts() {
 
 func (j *judgement) admit(to map[state]bool, n int) {
 	g := j.grants[n]
-	if j.class(g.ref) == protectedRef && j.counts(g, g.ref) == "" {
+	if j.class(g.ref) == protectedRef && j.counts(n, g.ref) == "" {
 		to[g.after] = true
 	}
 }
 
-// history: every commit that the ref takes in and that moved the protected paths
-// has a state that is accounted for.
+// history is the history rule for a ref that is not protected.
 func (j *judgement) history(u update, except uint64, from int) {
-	if j.mutation == noHistory || j.class(u.ref) == changeRef && j.mutation != changesHeld {
-		return
+	if (j.class(u.ref) != changeRef || j.mutation == changesHeld) && !j.clean(u, except, from) {
+		j.v.add(u.ref, "history")
+	}
+}
+
+// clean: every commit that the ref takes in and that moved the protected paths has
+// a state that is accounted for.
+func (j *judgement) clean(u update, except uint64, from int) bool {
+	if j.mutation == noHistory {
+		return true
 	}
 	// Messages speak from where the ref comes from.
 	speak := j.reach(u.new)
@@ -387,19 +454,22 @@ func (j *judgement) history(u update, except uint64, from int) {
 	default:
 		speak &^= j.good
 	}
-	own := map[state]bool{}
+	if j.mutation != sharedMessages {
+		clear(j.own)
+	}
 	for _, n := range j.carried(speak) {
-		j.admit(own, n)
+		j.admit(j.own, n)
 	}
 	for i := range j.objects {
 		if (j.reach(u.new)&^except)>>i&1 == 0 || !j.moved(i) {
 			continue
 		}
 		s := j.state(i)
-		if !j.account[s] && !own[s] {
-			j.v.add(u.ref, "history")
+		if !j.account[s] && !j.own[s] {
+			return false
 		}
 	}
+	return true
 }
 
 // moved: the commit's state is not that of any parent; an empty parent counts
@@ -438,7 +508,11 @@ func (j *judgement) write(chains map[string][]step) {
 		if r.bounces(u.new, j.now) && j.mutation != bounces {
 			j.v.add(u.ref, "bounce")
 		}
-		next[u.ref] = r.accept(entry{old: *u.old, new: u.new, steps: chain}, j.now)
+		steps := slices.Clone(chain)
+		if o, ok := j.opened[u.ref]; ok {
+			steps = append(steps, step{o.after, j.state(u.new), []int{o.number}})
+		}
+		next[u.ref] = r.accept(entry{old: *u.old, new: u.new, steps: steps}, j.now)
 	}
 	if !j.v.accepted() {
 		return

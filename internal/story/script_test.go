@@ -61,7 +61,6 @@ cd "$dir"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_INDEX_FILE=$dir/index TZ=UTC LC_ALL=C
 export GIT_AUTHOR_NAME=Dev GIT_AUTHOR_EMAIL=dev@example.org GIT_COMMITTER_NAME=Dev GIT_COMMITTER_EMAIL=dev@example.org
 id=3f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21
-declare -A old_of new_of old new
 ssh-keygen -q -t ed25519 -N '' -C '' -f maintainer
 ssh-keygen -q -t ed25519 -N '' -C '' -f stranger
 
@@ -70,14 +69,22 @@ b64() { base64 -w0 | tr '+/' '-_' | tr -d =; }
 
 # grant NAME KEY SIGNED-PREFIX: a token of the statement on standard input.
 grant() {
+	local hash
 	cat >"$dir/statement"
 	{ printf %s "$3"; cat "$dir/statement"; } >"$dir/signed"
 	rm -f "$dir/signed.sig"
 	ssh-keygen -q -Y sign -f "$dir/$2" -n oracle-change-v1@sealgate "$dir/signed" 2>/dev/null
 	printf -v "token_$1" %s "v1.$(b64 <"$dir/statement").$(grep -v -- ----- "$dir/signed.sig" | tr -d '\n' | base64 -d | b64)."
-	printf -v "ref_$1" %s "refs/oracle/approvals/$(sha256sum <"$dir/statement" | cut -d' ' -f1)"
+	hash=$(sha256sum <"$dir/statement" | cut -d' ' -f1)
+	printf -v "ref_$1" %s "refs/oracle/approvals/$hash"
+	printf -v "ref_w$1" %s "refs/oracle/withdrawals/$hash"
 	local token=token_$1
 	printf -v "blob_$1" %s "$(printf '%s\n' "${!token}" | git hash-object -w --stdin)"
+	printf 'oracle-change withdrawal v1\nrepo: %s\napproval: sha256:%s\nreason: a step taken back\nissued: %s\nnonce: AAAAAAAAAAAAAAAAAAAAAA\n' \
+		"$id" "$hash" "$(when -3600)" >"$dir/statement"
+	rm -f "$dir/statement.sig"
+	ssh-keygen -q -Y sign -f "$dir/maintainer" -n oracle-withdraw-v1@sealgate "$dir/statement" 2>/dev/null
+	printf -v "blob_w$1" %s "$(printf 'v1.%s.%s.\n' "$(b64 <"$dir/statement")" "$(grep -v -- ----- "$dir/statement.sig" | tr -d '\n' | base64 -d | b64)" | git hash-object -w --stdin)"
 }
 
 # commit NAME DATE MESSAGE PARENT...: of the files on standard input, "mode path body".
@@ -150,6 +157,7 @@ land() {
 	done
 }
 settle() { [[ ! -s $dir/landed_$1 ]] || "$PRERECEIVE" settle --config "$dir/gate.yaml" --repo "$id" <"$dir/landed_$1"; }
+open() { "$PRERECEIVE" open --config "$dir/gate.yaml" --repo "$id" --after "$2" --for "$3" --reason "a story wants it" "$1" >/dev/null || :; }
 adopt() { [[ $(value "$1") == "$zero" ]] || "$PRERECEIVE" adopt "$1" --config "$dir/gate.yaml" --repo "$id" >/dev/null; }
 
 `
@@ -170,11 +178,15 @@ func (s *story) grantsNeeded(objects map[int]bool) []int {
 		}
 	}
 	for _, e := range s.events {
-		if n, ok := approvalOf(e.ref); ok {
-			out[n] = true
-		}
+		refs := []string{e.ref}
 		for _, u := range e.updates {
-			if n, ok := approvalOf(u.ref); ok {
+			refs = append(refs, u.ref)
+		}
+		for _, ref := range refs {
+			if n, ok := approvalOf(ref); ok {
+				out[n] = true
+			}
+			if n, ok := withdrawalOf(ref); ok {
 				out[n] = true
 			}
 		}
@@ -243,6 +255,9 @@ func (s *story) scriptEvent(b *strings.Builder, e event) {
 		if n, ok := approvalOf(ref); ok {
 			return fmt.Sprintf(`"$ref_%d"`, n), fmt.Sprintf(`"$blob_%d"`, n)
 		}
+		if n, ok := withdrawalOf(ref); ok {
+			return fmt.Sprintf(`"$ref_w%d"`, n), fmt.Sprintf(`"$blob_w%d"`, n)
+		}
 		return ref, ""
 	}
 	switch e.deed {
@@ -285,6 +300,8 @@ func (s *story) scriptEvent(b *strings.Builder, e event) {
 		fmt.Fprintf(b, "hand %s %s\n", name, to)
 	case adopts:
 		fmt.Fprintf(b, "adopt %s\n", e.ref)
+	case opens:
+		fmt.Fprintf(b, "open %s %s %ds\n", e.ref, (&store{wide: s.sha256, raw: map[string][]byte{}}).digest(s.objects[e.to].tree), e.seconds)
 	case waits:
 		fmt.Fprintf(b, "sleep %d\n", e.seconds)
 	}

@@ -164,7 +164,7 @@ func (s *story) needed() map[int]bool {
 	}
 	for _, e := range s.events {
 		for _, u := range e.updates {
-			if _, ok := approvalOf(u.ref); ok {
+			if paper(u.ref) {
 				continue
 			}
 			need(u.new)
@@ -172,7 +172,7 @@ func (s *story) needed() map[int]bool {
 				need(*u.old)
 			}
 		}
-		if _, ok := approvalOf(e.ref); e.deed == byHand && !ok {
+		if (e.deed == byHand || e.deed == opens) && !paper(e.ref) {
 			need(e.to)
 		}
 	}

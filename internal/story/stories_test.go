@@ -10,14 +10,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 var (
 	firstSeed = flag.Int64("story.seed", 1, "seed of the first story")
-	number    = flag.Int("story.count", 100, "how many stories are told")
+	number    = flag.Int("story.count", 2400, "how many stories are told, at most")
+	least     = flag.Int("story.least", 120, "how many are told, however slow the host is")
+	patience  = flag.Duration("story.for", 50*time.Second, "when no more of them are begun")
 )
 
-// play is where the stories are told.
+// theStage is where the stories are told.
 var theStage *stage
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -70,6 +73,7 @@ func way(seed int64) how {
 }
 
 func TestTheHookDoesWhatTheModelSays(t *testing.T) {
+	start := time.Now()
 	var stories, hooks [3]atomic.Int64
 	seeds := make(chan int64)
 	var wg sync.WaitGroup
@@ -86,17 +90,33 @@ func TestTheHookDoesWhatTheModelSays(t *testing.T) {
 					t.Errorf("seed %d (%s): %v", seed, hows[s.how], err)
 				}
 				if diff != nil {
-					t.Errorf("seed %d (%s): event %d %+v: %s", seed, hows[s.how], diff.event, s.events[diff.event], diff.what)
+					explain(t, s, diff)
 				}
 			}
 		}()
 	}
 	for i := range *number {
+		if t.Failed() || i >= *least && time.Since(start) > *patience {
+			break
+		}
 		seeds <- *firstSeed + int64(i)
 	}
 	close(seeds)
 	wg.Wait()
+	var told, pushed int64
+	text := ""
 	for h := range hows {
-		fmt.Fprintf(os.Stderr, "stories: %d %s, %d pushes\n", stories[h].Load(), hows[h], hooks[h].Load())
+		told, pushed = told+stories[h].Load(), pushed+hooks[h].Load()
+		text += fmt.Sprintf(", %d and %d %s", stories[h].Load(), hooks[h].Load(), hows[h])
 	}
+	fmt.Printf("tried: %d stories with %d pushes from seed %d on against the model of the gate%s\n", told, pushed, *firstSeed, text)
+}
+
+// explain makes a difference short and prints it as a script.
+func explain(t *testing.T, s *story, diff *difference) {
+	short, d := shrink(s, diff, 150, func(s *story) (*difference, error) {
+		d, _, err := theStage.play(s, unbroken, theStage.room())
+		return d, err
+	})
+	t.Errorf("seed %d (%s): after %d events of which %d are left: %s\n%s", s.seed, hows[s.how], len(s.events), len(short.events), d.what, short.script())
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -79,10 +80,11 @@ const (
 	waits               // time passes
 	adopts              // the admin takes a ref's tip for good
 	settles             // post-receive of an earlier push runs late
+	opens               // the admin lets one push bring a ref to a state
 )
 
-// update is one ref of a push. Approvals are pushed by a ref of their own, which
-// is called approval 0, approval 1 ...
+// update is one ref of a push. Approvals and their withdrawals are pushed by refs
+// of their own, which are called approval 0, withdrawal 0, approval 1 ...
 type update struct {
 	ref string
 	new int  // none deletes
@@ -97,9 +99,9 @@ type event struct {
 	settle  bool     // post-receive runs at once
 	push    int      // lands, settles: number of the push, which is the event's number when the story was made
 	only    int      // lands: the update that moves
-	ref     string   // byHand, adopts
-	to      int      // byHand
-	seconds int      // waits
+	ref     string   // byHand, adopts, opens
+	to      int      // byHand; opens: a commit with the state
+	seconds int      // waits; opens: how long
 	id      int      // number of the event when the story was made
 }
 
@@ -129,6 +131,7 @@ var hows = [...]string{"in process", "hook's program", "git push"}
 
 const (
 	approvalRef = "approval "
+	withdrawRef = "withdrawal "
 	pattern     = "refs/heads/release/"
 )
 
@@ -159,13 +162,23 @@ func (t tree) state() state {
 
 func (s *story) state(commit int) state { return s.objects[commit].tree.state() }
 
-// approval answers the number in the name of an approval's ref.
-func approvalOf(ref string) (int, bool) {
-	var n int
-	if !strings.HasPrefix(ref, approvalRef) {
+// approvalOf answers the number in the name of an approval's ref.
+func approvalOf(ref string) (int, bool) { return numbered(ref, approvalRef) }
+
+// withdrawalOf answers the approval that a ref withdraws.
+func withdrawalOf(ref string) (int, bool) { return numbered(ref, withdrawRef) }
+
+// paper says that a ref holds what is signed, and no object of the story.
+func paper(ref string) bool {
+	return strings.HasPrefix(ref, approvalRef) || strings.HasPrefix(ref, withdrawRef)
+}
+
+func numbered(ref, root string) (int, bool) {
+	text, ok := strings.CutPrefix(ref, root)
+	if !ok {
 		return 0, false
 	}
-	_, err := fmt.Sscan(strings.TrimPrefix(ref, approvalRef), &n)
+	n, err := strconv.Atoi(text)
 	return n, err == nil
 }
 
