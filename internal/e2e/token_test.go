@@ -75,10 +75,11 @@ type signature struct {
 // may go from the state it has in $SRV to that of HEAD, or something like it, as
 // the options and fields say. -blob puts it into the clone as a blob: BLOB is
 // its id. -amend adds the token to HEAD's message, or gives HEAD the message of
-// the template -in. HASH is the hash of the statement.
+// the template -in. HASH is the hash of the statement, TOKEN the token.
 //
 // A VALUE of before and after is a revision, "server", "empty" or a digest; of
-// issued and expires a time, or +1h and the like from now. In FIELD=VALUE and
+// issued and expires a time, or +1h and the like from now; of paths a digest, or
+// "of:" and patterns. In FIELD=VALUE and
 // in templates {x0d} is the byte and {u202e} the character of that number.
 func cmdToken(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
@@ -89,6 +90,7 @@ func cmdToken(ts *testscript.TestScript, neg bool, args []string) {
 	sum := sha256.Sum256(stmt)
 	ts.Setenv("HASH", hex.EncodeToString(sum[:]))
 	sig := f.sign(ts, stmt)
+	ts.Setenv("TOKEN", f.token(ts, stmt, sig))
 	switch {
 	case f.out != "":
 		ts.Check(os.WriteFile(ts.MkAbs(f.out), f.text(ts, stmt, sig), 0o644))
@@ -186,6 +188,10 @@ func (f forgery) bytes(ts *testscript.TestScript) []byte {
 			ts.Fatalf("token: no value for %q", name)
 		}
 		switch name {
+		case "paths":
+			if list, ok := strings.CutPrefix(value, "of:"); ok {
+				value = pathsDigest(strings.Split(list, ",")...)
+			}
 		case "before", "after":
 			value = stateOf(ts, value, ref)
 		case "issued", "expires":
