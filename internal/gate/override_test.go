@@ -45,6 +45,9 @@ func newOverridden(t *testing.T) *overridden {
 		}
 	}
 	o.trust("")
+	if err := o.gate.judgement().load(); err != nil { // what is issued from here on is not older than the record
+		t.Fatal(err)
+	}
 	o.gate.Ask = func(_ context.Context, r replay.Request, _ Packer, _ func(time.Duration)) (replay.Verdict, error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
