@@ -406,6 +406,18 @@ install_programs() {
 	[[ $opt_prefix == /usr/local/lib/sealgate ]] || return 0
 	[[ $(readlink /usr/local/bin/git-oracle || true) == "$opt_prefix/git-oracle" ]] ||
 		step "link /usr/local/bin/git-oracle" ln -sfn "$opt_prefix/git-oracle" /usr/local/bin/git-oracle
+	install_help "$source_dir/docs/man/git-oracle.1" "$man_page"
+	install_help "$source_dir/cmd/git-oracle/completion.bash" "$completion_file"
+}
+
+# Where git looks for the manual (git help oracle), and bash for completions.
+readonly man_page=/usr/local/share/man/man1/git-oracle.1
+readonly completion_file=/usr/local/share/bash-completion/completions/git-oracle
+
+# install_help FILE PLACE
+install_help() {
+	[[ -f $1 ]] || return 0
+	cmp -s "$1" "$2" || step "install $2" install -D -m 0644 "$1" "$2"
 }
 
 install_program() {
@@ -1035,6 +1047,7 @@ remove_programs() {
 	fi
 	if [[ $(readlink /usr/local/bin/git-oracle || true) == "$opt_prefix/git-oracle" ]]; then
 		step "remove /usr/local/bin/git-oracle" rm -f /usr/local/bin/git-oracle
+		step "remove the manual page and the completion of git oracle" rm -f "$man_page" "$completion_file"
 	fi
 	for program in prereceive hookd git-oracle; do
 		[[ ! -e $opt_prefix/$program ]] || step "remove $opt_prefix/$program" rm -f "$opt_prefix/$program"
