@@ -25,9 +25,11 @@ var otherRefs = []string{
 	"refs/pull/7/head", "refs/heads/old",
 }
 
+func newRand(seed int64) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 4)) }
+
 // tell makes up the story of a seed.
 func tell(seed int64, how how) *story {
-	t := &teller{Rand: rand.New(rand.NewPCG(uint64(seed), 4)), s: &story{seed: seed, how: how, baseline: map[string]int{}, refs: map[string]int{}}}
+	t := &teller{Rand: newRand(seed), s: &story{seed: seed, how: how, baseline: map[string]int{}, refs: map[string]int{}}}
 	s := t.s
 	s.sha256 = t.chance(6)
 	s.protected = []string{"refs/heads/main"}

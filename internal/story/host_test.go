@@ -607,13 +607,17 @@ func (h *host) land(f *flying, i int) error {
 func (h *host) git(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
+	cmd.Env = h.gitEnv()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
 		return out.String(), fmt.Errorf("git %q: %w\n%s", args, err, out.String())
 	}
 	return out.String(), nil
+}
+
+func (h *host) gitEnv() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
 }
 
 // settled is post-receive.

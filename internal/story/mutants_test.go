@@ -154,7 +154,7 @@ func TestABrokenModelIsFoundByTheHook(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := telling(t, m)
-			short, d := shrink(s, &difference{event: s.parts(unbroken, m)}, 3000, func(s *story) (*difference, error) {
+			short, _ := shrink(s, &difference{event: s.parts(unbroken, m)}, 3000, func(s *story) (*difference, error) {
 				s.pretend()
 				if at := s.parts(unbroken, m); at != none {
 					return &difference{event: at}, nil

@@ -98,10 +98,8 @@ func (st *store) tree(t tree) (root string, all []string) {
 			below[dir][rest] = f
 			continue
 		}
-		id := ""
-		if f.mode == "160000" {
-			id = st.module(f.body)
-		} else {
+		id := st.module(f.body)
+		if f.mode != "160000" {
 			id = st.put("blob", []byte(f.body))
 			all = append(all, id)
 		}
