@@ -934,9 +934,17 @@ install_summary() {
 
 		gate.yaml    $gate_file
 		records      $state_dir
-		check        $opt_prefix/prereceive status --config $gate_file
+		check        $opt_prefix/prereceive doctor --config $gate_file
 		uninstall    $(again PATH) --uninstall
 	TXT
+	examine
+}
+
+# examine asks the doctor whether the gate is on. What it finds is for the admin to
+# read: everything that was to be done here is done.
+examine() {
+	echo
+	"$opt_prefix/prereceive" doctor --config "$gate_file" | grep -v '^ok ' || true
 }
 
 # proof ENTRY says what the push to try does in the entry's mode.

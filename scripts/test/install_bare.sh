@@ -63,6 +63,17 @@ gate=$(cat "$etc/gate.yaml")
 check "HEAD is protected with its commit" contains "$gate" "baseline: $(tip_of "$shop" refs/heads/main)"
 check "a release branch that exists is listed" contains "$gate" 'ref: "refs/heads/release/1.0"'
 check "an unborn branch has the baseline none" contains "$gate" "baseline: none"
+check "the doctor has the last word, and finds nothing" contains "$answer" "the gate is on"
+chmod 0644 "$tool/hooks/pre-receive"
+status=0
+answer=$("$scratch/lib/prereceive" doctor --config "$etc/gate.yaml" 2>&1) || status=$?
+check "the doctor finds a hook that git would not start" contains "$status $answer" "FAIL  pre-receive    hooks/pre-receive is not executable"
+check "and leaves the records to the git user" same "$(find "$var/gate" ! -uid "$(stat -c %u "$shop")" | wc -l)" 0
+chmod 0755 "$tool/hooks/pre-receive"
+"$scratch/lib/prereceive" mode --config "$etc/gate.yaml" warn >/dev/null 2>&1
+check "the mode is lowered by one command" contains "$(cat "$etc/gate.yaml")" "protected: {paths: warn, replay: enforce}"
+check "root's changes of it are on record, as the git user's files" same "$(find "$var/gate" -name acts.jsonl ! -uid "$(stat -c %u "$shop")" | wc -l)" 0
+"$scratch/lib/prereceive" mode --config "$etc/gate.yaml" enforce >/dev/null 2>&1
 check "the earlier hook is kept as it was" same "$(stat -c %a "$shop/hooks/pre-receive.before-sealgate") $(cat "$shop/hooks/pre-receive.before-sealgate")" "750 $(cat "$scratch/earlier")"
 check "refs/oracle/gate names the repository" contains "$(as_git git --git-dir="$shop" cat-file blob refs/oracle/gate)" '"schema": "sealgate-gate-v1"'
 
