@@ -406,7 +406,7 @@ func (m maker) lines() []input {
 		"base64 padded": alice + " " + key + "=", "junk before": "moon\n" + alice + " " + key, "junk after": alice + " " + key + "\nmoon\n", "CRLF": alice + " " + key + "\r\n", "two persons": alice + " " + key + "\nbob " + key + "\n",
 		"two persons, turned": "bob " + key + "\n" + alice + " " + key + "\n", "twice": alice + " " + key + "\n" + alice + " " + key + "\n", "two keys": alice + " " + other + "\n" + alice + " " + key + "\n",
 		"two cases": "Alice@example.org " + other + "\n" + alice + " " + key + "\n", "twice, once for git": alice + ` namespaces="git" ` + key + "\n" + alice + " " + key + "\n", "NUL": alice + " " + key + "\x00\n", "empty": "", "vertical tab": alice + "\v" + key, "form feed first": "\f" + alice + " " + key,
-		"byte-order mark": "\ufeff" + alice + " " + key, "hash glued": alice + " " + key + "#x", "authority beside": "bob cert-authority " + other + "\n" + alice + " " + key, "equals in the person": "a=b " + key, "backslash": `ali\ce@example.org ` + key,
+		"byte-order mark": "\ufeff" + alice + " " + key, "no-break space": alice + "\u00a0" + key, "no-break space in the key": alice + " " + strings.Replace(key, " ", "\u00a0", 1), "wide space": strings.Replace(alice+" "+key, " ", "\u3000", 1), "hash glued": alice + " " + key + "#x", "authority beside": "bob cert-authority " + other + "\n" + alice + " " + key, "equals in the person": "a=b " + key, "backslash": `ali\ce@example.org ` + key,
 	} {
 		one := in
 		one.what, one.allowed = "signers: "+what, text
@@ -434,7 +434,8 @@ func (m maker) lines() []input {
 
 // random is an honest input with some bytes, or some words, changed.
 func (m maker) random() input {
-	in := m.honest(pick(m, m.keys))
+	key := pick(m, m.keys)
+	in := m.honest(key)
 	switch m.IntN(8) {
 	case 0, 1:
 		raw, _ := ParseArmored(in.armored)
@@ -448,13 +449,13 @@ func (m maker) random() input {
 		in.armored = m.mutate(in.armored, []byte("\r\n\t =-_+/AZaz09\x00:"))
 	case 3, 4:
 		in.what = "signers"
-		in.allowed = m.signersLine()
-		in.allowed = string(m.mutate([]byte(in.allowed), []byte("\r\n\t \",=*?!#@ZzA\x00")))
+		in.allowed = m.signersLine(key)
+		in.allowed = string(m.mutate([]byte(in.allowed), []byte("\r\n\t \",=*?!#@ZzA\x00\xa0\xc2")))
 	case 5:
 		in.what = "signers, by words"
-		in.allowed = m.signersLine() + "\n"
+		in.allowed = m.signersLine(key) + "\n"
 		if m.IntN(3) == 0 {
-			in.allowed += m.signersLine() + "\n"
+			in.allowed += m.signersLine(pick(m, m.keys)) + "\n"
 		}
 		in.now = in.now.Add(time.Duration(m.IntN(7)-3) * 12 * time.Hour)
 	case 6:
@@ -470,7 +471,7 @@ func (m maker) random() input {
 	return in
 }
 
-func (m maker) signersLine() string {
+func (m maker) signersLine(key testKey) string {
 	when := func() string {
 		return pick(m, []string{"20261201Z", "202612011200Z", "20261201120000Z", "20261130235959Z", "20261202Z", "20261201", "20261131Z", "20270101Z", "20250101Z"})
 	}
@@ -485,7 +486,10 @@ func (m maker) signersLine() string {
 	if len(options) > 0 {
 		words = append(words, strings.Join(options, ","))
 	}
-	words = append(words, pick(m, m.keys).line)
+	if m.IntN(8) == 0 {
+		key = pick(m, m.keys)
+	}
+	words = append(words, key.line)
 	if m.IntN(4) == 0 {
 		words = append(words, "a comment")
 	}

@@ -190,7 +190,7 @@ func Met(signed []Signed, threshold int) bool {
 
 // ParsePublicKey reads "<type> <base64> [comment]", a key of an allowed kind.
 func ParsePublicKey(line string) (ssh.PublicKey, error) {
-	fields := strings.Fields(line)
+	fields := words(line)
 	if len(fields) < 2 {
 		return nil, errors.New("want a public key: <type> <base64> [comment]")
 	}
@@ -238,6 +238,11 @@ func (r *signersReader) lines(file string, each func(n int, line string)) {
 	}
 }
 
+// words splits a line as OpenSSH does: no other blank than these two separates.
+func words(line string) []string {
+	return strings.FieldsFunc(line, func(c rune) bool { return c == ' ' || c == '\t' })
+}
+
 func oddLine(line string) string {
 	switch {
 	case len(line) > maxSignersLine:
@@ -262,7 +267,7 @@ func (r *signersReader) keyList(file string, accounts map[string]int) (lines map
 			r.fault(file, n, "a binary revocation list; want public keys, one a line")
 			return
 		}
-		fields := strings.Fields(line)
+		fields := words(line)
 		if accounts != nil && fields[0] == "account" {
 			if len(fields) != 2 {
 				r.fault(file, n, "want: account NAME")
@@ -285,7 +290,7 @@ func (r *signersReader) keyList(file string, accounts map[string]int) (lines map
 func (r *signersReader) ownKeys(file string, lines []string) map[string]bool {
 	out := map[string]bool{}
 	for _, line := range lines {
-		key, err := listedKey(strings.Fields(line))
+		key, err := listedKey(words(line))
 		if err != nil {
 			r.fault(file, 0, fmt.Sprintf("a key of the server's own: %v", err))
 			continue
@@ -352,7 +357,7 @@ func sameKey(first, second signer) string {
 
 // parseSigner reads "person [options] type base64 [comment]".
 func parseSigner(line string) (blob string, one signer, err error) {
-	fields := strings.Fields(line)
+	fields := words(line)
 	if one.person = fields[0]; len(fields) < 3 {
 		return "", one, errors.New("want: person [options] <type> <base64> [comment]")
 	}

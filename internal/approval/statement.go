@@ -151,11 +151,14 @@ func CheckReason(text string) error {
 
 // shownSafely is false for text whose appearance can differ from its content:
 // control characters, line separators, bidirectional controls, tag characters,
-// byte-order marks.
+// byte-order marks, and what shows nothing at all. Joiners are part of some
+// scripts and of emoji.
 func shownSafely(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
 		switch {
 		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), unicode.In(r, unicode.Zl, unicode.Zp):
+			return true
+		case strings.ContainsRune(invisible, r):
 			return true
 		case r == 0xfeff, r == utf8.RuneError, r >= 0x2060 && r <= 0x206f, r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe007f:
 			return true
@@ -164,6 +167,10 @@ func shownSafely(text string) bool {
 		}
 	})
 }
+
+// invisible are a soft hyphen, Hangul fillers, a Mongolian vowel separator, a zero
+// width space and a blank braille pattern.
+const invisible = "\u00ad\u115f\u1160\u180e\u200b\u2800\u3164\uffa0"
 
 // ValidRepo says whether id is a repository id: a UUID in lower case.
 func ValidRepo(id string) bool {
