@@ -188,9 +188,10 @@ func Met(signed []Signed, threshold int) bool {
 	return threshold >= 1 && Persons(signed) >= threshold
 }
 
-// ParsePublicKey reads "<type> <base64> [comment]", a key of an allowed kind.
+// ParsePublicKey reads "<type> <base64> [comment]", a key of an allowed kind; one
+// line feed may end it.
 func ParsePublicKey(line string) (ssh.PublicKey, error) {
-	fields := words(line)
+	fields := words(strings.TrimSuffix(line, "\n"))
 	if len(fields) < 2 {
 		return nil, errors.New("want a public key: <type> <base64> [comment]")
 	}
@@ -290,7 +291,7 @@ func (r *signersReader) keyList(file string, accounts map[string]int) (lines map
 func (r *signersReader) ownKeys(file string, lines []string) map[string]bool {
 	out := map[string]bool{}
 	for _, line := range lines {
-		key, err := listedKey(words(line))
+		key, err := listedKey(words(strings.TrimSuffix(line, "\n")))
 		if err != nil {
 			r.fault(file, 0, fmt.Sprintf("a key of the server's own: %v", err))
 			continue

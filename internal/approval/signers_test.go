@@ -138,6 +138,12 @@ func TestServerKeysMayNotApprove(t *testing.T) {
 		t.Error("an unreadable key of the server's own is passed over")
 	}
 	weak := keyLine(softSigner(t, newRSA(t, 2048)).PublicKey())
+	if _, err := LoadSigners(f[0], f[1], f[2], key+"\n"); err == nil || !strings.Contains(err.Error(), "is the server's own") {
+		t.Errorf("a line with its line feed: %v", err)
+	}
+	if _, err := ParsePublicKey(key + "\n"); err != nil {
+		t.Errorf("a key with its line feed: %v", err)
+	}
 	if _, err := LoadSigners(f[0], f[1], f[2], freshKey(t), weak); err != nil {
 		t.Errorf("keys of the server's that are nobody's: %v", err)
 	}
