@@ -299,18 +299,7 @@ func (o *oracleClone) fates(ctx context.Context, ref string, all []*logApproval,
 	if err != nil {
 		return err
 	}
-	for _, l := range landed {
-		// One that was withdrawn was used only where no other leads there.
-		way := wayOf(slices.DeleteFunc(slices.Clone(mine), func(e *logApproval) bool { return taken[e.Statement] != nil }), l.before, l.after)
-		if way == nil {
-			way = wayOf(mine, l.before, l.after)
-		}
-		for _, e := range way {
-			if e.Fate == "" {
-				e.Fate, e.Commit = used, l.commit
-			}
-		}
-	}
+	markUsed(mine, landed, taken)
 	reachable := map[string]bool{stands: true}
 	for range mine {
 		for _, e := range mine {
@@ -334,6 +323,44 @@ func (o *oracleClone) fates(ctx context.Context, ref string, all []*logApproval,
 		}
 	}
 	return nil
+}
+
+// maxSpan is how many commits of a ref's line one push may have brought for an
+// approval of the whole to be found.
+const maxSpan = 64
+
+// markUsed finds what made the steps of a ref: first each commit's own, then, among
+// commits that no approval is for, those of several at once (a squashed approval of
+// a branch that was pushed as it is).
+func markUsed(mine []*logApproval, landed []landing, taken map[string]*logWithdrawal) {
+	begins, ends := map[string]bool{}, map[string]bool{}
+	for _, e := range mine {
+		begins[e.Before], ends[e.After] = true, true
+	}
+	standing := slices.DeleteFunc(slices.Clone(mine), func(e *logApproval) bool { return taken[e.Statement] != nil })
+	covered := make([]bool, len(landed))
+	for span := 1; span <= min(maxSpan, len(landed)); span++ {
+		for newest := 0; newest+span <= len(landed); newest++ {
+			oldest := newest + span - 1
+			from, to := landed[oldest].before, landed[newest].after
+			if from == to || !begins[from] || !ends[to] || slices.Contains(covered[newest:oldest+1], true) {
+				continue
+			}
+			// One that was withdrawn was used only where no other leads there.
+			way := wayOf(standing, from, to)
+			if way == nil {
+				way = wayOf(mine, from, to)
+			}
+			for _, e := range way {
+				if e.Fate == "" {
+					e.Fate, e.Commit = used, landed[newest].commit
+				}
+			}
+			for i := newest; way != nil && i <= oldest; i++ {
+				covered[i] = true
+			}
+		}
+	}
 }
 
 // wayOf are the approvals of a shortest way from one state to another: of each
