@@ -188,10 +188,10 @@ func Met(signed []Signed, threshold int) bool {
 	return threshold >= 1 && Persons(signed) >= threshold
 }
 
-// ParsePublicKey reads "<type> <base64> [comment]", a key of an allowed kind; one
-// line feed may end it.
+// ParsePublicKey reads "<type> <base64> [comment]", a key of an allowed kind, with
+// any white space between and around.
 func ParsePublicKey(line string) (ssh.PublicKey, error) {
-	fields := words(strings.TrimSuffix(line, "\n"))
+	fields := strings.Fields(line)
 	if len(fields) < 2 {
 		return nil, errors.New("want a public key: <type> <base64> [comment]")
 	}
