@@ -259,7 +259,11 @@ func (st *store) write(dir string, ids, have map[string]bool) error {
 		if err := os.Mkdir(sub, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(sub, id[2:]), st.raw[id], 0o444); err != nil {
+		file := filepath.Join(sub, id[2:])
+		if _, err := os.Stat(file); err == nil {
+			continue
+		}
+		if err := os.WriteFile(file, st.raw[id], 0o444); err != nil {
 			return err
 		}
 	}

@@ -232,11 +232,21 @@ func (j *judgement) protected(u update) []step {
 		found = j.published()
 	}
 	free, why := j.sift(u, r, found, target)
+	if why == "unapproved" && overtaken(free, r, starts) {
+		why = "stale"
+	}
 	chain := j.shortest(free, starts, target)
 	if chain == nil && !j.open(u, r, before, target) {
 		j.v.add(u.ref, why)
 	}
 	return chain
+}
+
+// overtaken: a free approval starts where the ref was until another step was taken.
+func overtaken(free []step, r *record, starts []state) bool {
+	return r != nil && slices.ContainsFunc(free, func(s step) bool {
+		return !slices.Contains(starts, s.before) && slices.ContainsFunc(r.used, func(u use) bool { return u.before == s.before })
+	})
 }
 
 func (r *record) opening0() *opening {
