@@ -236,19 +236,28 @@ func (j *judgement) outside(ctx context.Context, m *move, judged scope, nodes []
 	if m.before() != "" && !m.protected() && !slices.Contains(exclude, m.Old) {
 		exclude = append(slices.Clone(exclude), m.Old)
 	}
-	var out []gitrepo.Node
-	for i, n := range nodes {
-		if len(out) == 0 || i < maxShown && i*len(exclude) < maxAncestry {
-			reached, err := j.Repo.ReachedBy(ctx, judged.graph.ID(n), exclude)
-			if err != nil {
-				return nil, err
-			}
-			if reached {
-				continue
-			}
+	var (
+		out   []gitrepo.Node
+		free  gitrepo.Set // not reached, and so is nothing above
+		asked int
+	)
+	for i := len(nodes) - 1; i >= 0; i-- {
+		n := nodes[i]
+		if free != nil && (free[n] || asked*len(exclude) >= maxAncestry) {
+			out = append(out, n)
+			continue
 		}
-		out = append(out, n)
+		asked++
+		reached, err := j.Repo.ReachedBy(ctx, judged.graph.ID(n), exclude)
+		if err != nil {
+			return nil, err
+		}
+		if !reached {
+			out = append(out, n)
+			free = judged.graph.Above(free, n)
+		}
 	}
+	slices.Reverse(out)
 	return out, nil
 }
 

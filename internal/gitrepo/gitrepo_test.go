@@ -143,6 +143,9 @@ func checkRange(t *testing.T, r *Repo, parents [][]int, ids []string, tips, excl
 			if g.Inside(at) && !without[n] && got[at] != want[n] {
 				t.Fatalf("Reach of %d without %v at %d is %v", tip, exclude, n, got[at])
 			}
+			if g.Inside(at) && !without[n] && g.Inside(g.Find(ids[tip])) && g.Above(nil, at)[g.Find(ids[tip])] != want[n] {
+				t.Fatalf("Above of %d without %v at %d is not %v", n, exclude, tip, want[n])
+			}
 		}
 	}
 }

@@ -383,6 +383,39 @@ func (g *Graph) Reach(from ...Node) Set {
 	return seen
 }
 
+// Above adds to a set what reaches the node inside the graph, itself included; nil is
+// the empty set.
+func (g *Graph) Above(s Set, n Node) Set {
+	above := make(Set, g.nodes.len)
+	copy(above, s)
+	above[n] = true
+	first := make([]int32, g.nodes.len+1) // where a node's children begin
+	for _, p := range g.parents {
+		first[p+1]++
+	}
+	for i := range g.nodes.len {
+		first[i+1] += first[i]
+	}
+	children, next := make([]Node, len(g.parents)), slices.Clone(first)
+	for c := range Node(g.nodes.len) {
+		for _, p := range g.Parents(c) {
+			children[next[p]] = c
+			next[p]++
+		}
+	}
+	for todo := []Node{n}; len(todo) > 0; {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, c := range children[first[at]:first[at+1]] {
+			if !above[c] && g.Inside(c) {
+				above[c] = true
+				todo = append(todo, c)
+			}
+		}
+	}
+	return above
+}
+
 // Inner are all nodes inside, in the order git named them in.
 func (g *Graph) Inner() Set {
 	all := make(Set, g.nodes.len)

@@ -18,7 +18,7 @@ const (
 	maxPath  = 64 << 10
 	maxParts = 1 << 20 // remembered names
 	maxAlike = 1 << 10 // remembered trees, apart from what does not count
-	maxRoots = 1 << 14 // remembered roots, by id
+	maxRoots = 1 << 11 // remembered roots, by id
 )
 
 // View is what a tree has at, and like, the paths that count. An entry stands
