@@ -11,10 +11,10 @@ import (
 // now. It proves nothing: nobody has shown that he holds the key. Errors are those
 // of Verify.
 func (s Signers) Who(key ssh.PublicKey, namespace string, now time.Time) (Signed, error) {
-	blob := string(key.Marshal())
-	one, ok := s.keys[blob]
+	blob := key.Marshal()
+	one, ok := s.keys[string(blob)]
 	switch {
-	case s.revoked[blob]:
+	case s.revoked[string(blob)]:
 		return Signed{}, fmt.Errorf("look up %s: %w", ssh.FingerprintSHA256(key), ErrRevoked)
 	case !ok:
 		return Signed{}, fmt.Errorf("look up %s: %w", ssh.FingerprintSHA256(key), ErrUnknownSigner)
