@@ -58,6 +58,13 @@ func (g *Gate) Adopt(ctx context.Context, ref string, despite bool, by By) (Adop
 	if err != nil {
 		return Adoption{}, err
 	}
+	// What has landed used its approvals, whether or not anybody looked since.
+	if err := j.landed(ctx, before, tip); err != nil {
+		return fail(Adoption{}, err)
+	}
+	if err := g.Store.Append(j.acts...); err != nil {
+		return Adoption{}, err
+	}
 	r := &state.Record{Ref: ref, Begun: j.now.Truncate(time.Second), Good: state.Tip{Commit: tip, At: j.now}, Used: before.Used}
 	if err := j.goodState(ctx, r); err != nil {
 		return Adoption{}, err
