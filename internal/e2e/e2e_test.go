@@ -170,7 +170,8 @@ func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
 // with -hookd one that has none. With -empty the seed is only a repository to push
 // from; -paths is the mode of the static checks, for all refs; -more is for
 // hookd.yaml, -repo for the repository's part of it, -rules for that of gate.yaml;
-// -forbid forbids sealed/ without any hookd.
+// -forbid forbids sealed/ without any hookd; -unbegun leaves it to the first push to
+// begin the records, which the installer does.
 func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("gate cannot be negated")
@@ -207,6 +208,9 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(h.rig.Install(g, "gate"))
 	h.gate = g
+	if seed == "" && opts["-unbegun"] == "" {
+		begin(ts, g)
+	}
 	writeGateBlob(ts, h, server)
 	ts.Setenv("GATE_CONFIG", g.Config)
 	ts.Setenv("GATE_DIR", filepath.Dir(g.Config))
@@ -217,6 +221,21 @@ func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if seed != "" {
 		git(ts, "", "clone", "-q", server, ts.MkAbs("dev"))
+	}
+}
+
+// begin begins the records of the refs that are there, as the installer does.
+func begin(ts *testscript.TestScript, g *rig.Gate) {
+	for _, entry := range g.Protected {
+		ref, baseline, ok := strings.Cut(strings.TrimPrefix(entry, "ref: "), "\nbaseline: ")
+		if !ok || baseline == "none" {
+			continue
+		}
+		cmd := exec.Command(filepath.Join(bin, "prereceive"), "adopt", "--config", g.Config, "--repo", g.ID, ref)
+		cmd.Env = environment(ts)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			ts.Fatalf("adopt %s: %v\n%s", ref, err, out)
+		}
 	}
 }
 
@@ -406,7 +425,7 @@ func options(ts *testscript.TestScript, args []string) map[string]string {
 	opts := map[string]string{}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
-		case "-strict", "-tcp", "-empty", "-hookd", "-forbid":
+		case "-strict", "-tcp", "-empty", "-hookd", "-forbid", "-unbegun":
 			opts[args[i]] = "yes"
 		case "-seal", "-wait", "-more", "-paths", "-repo", "-threshold", "-rules":
 			if i+1 == len(args) {
