@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sealgate/sealgate/internal/config"
 	"github.com/sealgate/sealgate/internal/finding"
@@ -283,12 +284,13 @@ func (c *call) say(err error) int {
 	return exitRefused
 }
 
-// printable keeps control characters of foreign names off a terminal.
+// printable keeps control, bidirectional and invisible characters of foreign names
+// off a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
+		if unicode.IsPrint(r) {
+			return r
 		}
-		return r
+		return '?'
 	}, s)
 }
