@@ -76,8 +76,9 @@ var rules = map[string]rule{
 	"bench":                            {ours: []string{"internal/rig"}},
 }
 
-// testOnly may be imported by tests of any package.
-var testOnly = []string{"github.com/rogpeppe/go-internal", xssh, xsys, yaml, gogit}
+// testOnly may be imported by tests of any package; pflag is cobra's own, whose
+// types its commands hand out.
+var testOnly = []string{"github.com/rogpeppe/go-internal", xssh, xsys, yaml, gogit, "github.com/spf13/pflag"}
 
 // notInTheHook must not be reachable from cmd/prereceive: the hook can
 // neither link sealed code nor a daemon.
