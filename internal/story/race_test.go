@@ -70,8 +70,10 @@ func race(seed int64) (*story, bool) {
 		}
 		return false
 	}
-	if !pair() || !pair() {
-		return nil, false
+	for range 2 {
+		if !pair() {
+			return nil, false
+		}
 	}
 	t.tell(event{deed: pushes, updates: []update{t.update()}, land: []bool{true}, settle: true})
 	return s, true
