@@ -165,7 +165,7 @@ func TestTheSecondOfTwoChangesInFlightIsStale(t *testing.T) {
 	h.approve(mainRef, base, "second")
 	h.moves("main")
 	h.git("merge", "-q", "-m", "Merge", "main")
-	h.stays(refuse("second:main"), "no maintainer has approved it")
+	h.stays(refuse("second:main"), "the approval is stale")
 	h.git("checkout", "-q", "-B", "swap", "second^1")
 	h.stays(refuse("+swap:main"), "stale")
 	h.approve(mainRef, "main", "second")
