@@ -541,7 +541,7 @@ func (t *teller) scene() {
 	away := t.like(func(c int) bool { return t.s.state(c) != t.s.state(from) })
 	same := t.like(func(c int) bool { return c != from && t.s.state(c) == t.s.state(from) })
 	twin := t.like(func(c int) bool { return t.s.state(c) == t.s.state(away) && c != away })
-	switch t.IntN(14) {
+	switch t.IntN(17) {
 	case 0: // there, back, and there again by what was used, or is as old
 		spare := t.grant(ref, t.s.state(from), t.s.state(away))
 		t.step(ref, from, away)
@@ -631,14 +631,19 @@ func (t *teller) scene() {
 		t.tell(event{deed: lands, push: first})
 		t.tell(event{deed: settles, push: first})
 		t.move(ref, twin, true)
-	case 9: // used long ago, and left since
+	case 9, 13: // used long ago, and left since; adopted meanwhile, perhaps
 		if t.s.how != inProcess || t.s.state(from) == t.s.state(away) {
 			return
 		}
 		n := t.grant(ref, t.s.state(from), t.s.state(away))
 		t.s.grants[n].life = 300
 		t.announce(n)
-		t.move(ref, away, true)
+		if t.chance(50) {
+			t.move(ref, away, true)
+		} else {
+			t.tell(event{deed: pushes, updates: []update{{ref: ref, new: away}}, land: []bool{true}})
+			t.tell(event{deed: adopts, ref: ref})
+		}
 		t.step(ref, away, from)
 		t.move(ref, from, true)
 		t.pass(2000)
@@ -670,10 +675,12 @@ func (t *teller) scene() {
 		t.tell(event{deed: lands, push: first})
 		t.move(ref, pick(t, []int{from, same, twin}), true)
 		t.move(ref, away, true)
-	case 12: // one ref's message speaks for it alone
+	case 12, 14, 15: // one ref's message speaks for it alone
 		var speaking []int
 		for _, c := range t.commits() {
-			if len(t.s.objects[c].tokens) > 0 {
+			same := func(n int) bool { return t.s.grants[n].after == t.s.state(c) && t.s.grants[n].fault == sound }
+			twins := slices.ContainsFunc(t.commits(), func(d int) bool { return d != c && t.s.state(d) == t.s.state(c) && !t.w.reaches(d, c) })
+			if twins && slices.ContainsFunc(t.s.objects[c].tokens, same) {
 				speaking = append(speaking, c)
 			}
 		}
@@ -683,7 +690,7 @@ func (t *teller) scene() {
 		c := pick(t, speaking)
 		like := t.like(func(d int) bool { return t.s.state(d) == t.s.state(c) && !t.w.reaches(d, c) })
 		list := []update{{ref: "refs/heads/topic", new: c}, {ref: "refs/heads/fix/one", new: like}}
-		if t.chance(30) {
+		if t.chance(20) {
 			slices.Reverse(list)
 		}
 		t.tell(event{deed: pushes, updates: list, land: []bool{true, true}})

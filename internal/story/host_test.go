@@ -88,7 +88,8 @@ type host struct {
 	gate    rig.Gate
 	conf    config.Gate
 	signers approval.Signers
-	zero    time.Time // of the story's clock
+	repo    *gitrepo.Repo // in process: its child of git serves all pushes
+	zero    time.Time     // of the story's clock
 	now     int
 	here    map[string]bool // objects that the repository has
 	flight  map[int]*flying
@@ -392,7 +393,7 @@ func (h *host) push(e event) (*verdict, error) {
 	}
 	h.hooks++
 	objects := filepath.Join(h.gate.Server, "objects")
-	quarantine := filepath.Join(objects, fmt.Sprintf("tmp_objdir-incoming-%d", h.hooks))
+	quarantine := h.quarantine()
 	if err := os.MkdirAll(filepath.Join(quarantine, "pack"), 0o755); err != nil {
 		return nil, err
 	}
@@ -431,11 +432,10 @@ func (h *host) ask(updates []update, objects, quarantine string) (*verdict, erro
 	if h.how == program {
 		return h.run("", h.lines(updates, nil), "GIT_DIR=.", "GIT_QUARANTINE_PATH="+quarantine, "GIT_OBJECT_DIRECTORY="+quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+objects)
 	}
-	g, err := h.open(gitrepo.Options{GitDir: h.gate.Server, ObjectDirectory: quarantine, Alternates: objects})
+	g, err := h.open()
 	if err != nil {
 		return nil, err
 	}
-	defer g.Repo.Close()
 	var list []push.Update
 	for _, u := range updates {
 		list = append(list, push.Update{Ref: h.name(u.ref), Old: h.object(u.ref, *u.old), New: h.object(u.ref, u.new)})
@@ -452,12 +452,31 @@ func (h *host) ask(updates []update, objects, quarantine string) (*verdict, erro
 	return v, nil
 }
 
+// quarantine is where the objects of a push are until it is accepted.
+func (h *host) quarantine() string {
+	return filepath.Join(h.gate.Server, "objects", "tmp_objdir-incoming-story")
+}
+
+// close ends what still runs.
+func (h *host) close() {
+	if h.repo != nil {
+		h.repo.Close()
+	}
+}
+
 // open is the gate as cmd/prereceive puts it together, with the story's clock.
-func (h *host) open(o gitrepo.Options) (*gate.Gate, error) {
+func (h *host) open() (*gate.Gate, error) {
 	repo, _ := h.conf.Repository(repoID)
-	r, err := gitrepo.Open(context.Background(), o)
-	if err != nil {
+	if err := os.MkdirAll(h.quarantine(), 0o755); err != nil {
 		return nil, err
+	}
+	if h.repo == nil {
+		var err error
+		h.repo, err = gitrepo.Open(context.Background(), gitrepo.Options{
+			GitDir: h.gate.Server, ObjectDirectory: h.quarantine(), Alternates: filepath.Join(h.gate.Server, "objects")})
+		if err != nil {
+			return nil, err
+		}
 	}
 	store, err := records.Open(filepath.Join(h.conf.State, repo.ID), h.clock(h.now))
 	if err != nil {
@@ -469,7 +488,7 @@ func (h *host) open(o gitrepo.Options) (*gate.Gate, error) {
 			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog, AuthorsMayApprove: repo.AuthorsMayApprove,
 			ProtectedModes: gate.Modes(repo.ProtectedModes), TopicModes: gate.Modes(repo.TopicModes),
 		},
-		Repo: r, Store: store, Now: func() time.Time { return h.clock(h.now) },
+		Repo: h.repo, Store: store, Now: func() time.Time { return h.clock(h.now) },
 	}, nil
 }
 
@@ -629,11 +648,10 @@ func (h *host) settled(f *flying) error {
 		_, err := h.run("settle", h.lines(f.updates, f.landed))
 		return err
 	}
-	g, err := h.open(gitrepo.Options{GitDir: h.gate.Server})
+	g, err := h.open()
 	if err != nil {
 		return err
 	}
-	defer g.Repo.Close()
 	var list []push.Update
 	for i, u := range f.updates {
 		if f.landed[i] {
@@ -652,11 +670,10 @@ func (h *host) adopt(ref string) error {
 		return nil
 	}
 	if h.how == inProcess {
-		g, err := h.open(gitrepo.Options{GitDir: h.gate.Server})
+		g, err := h.open()
 		if err != nil {
 			return err
 		}
-		defer g.Repo.Close()
 		_, err = g.Adopt(context.Background(), ref, false, gate.By{Reason: "a story wants it"})
 		return err
 	}
@@ -666,11 +683,10 @@ func (h *host) adopt(ref string) error {
 
 // opening asks the gate to let a move pass; that one is in force already is no error.
 func (h *host) opening(e event) error {
-	g, err := h.open(gitrepo.Options{GitDir: h.gate.Server})
+	g, err := h.open()
 	if err != nil {
 		return err
 	}
-	defer g.Repo.Close()
 	_, err = g.Open(context.Background(), e.ref, h.st.digest(h.objects[e.to].tree), time.Duration(e.seconds)*time.Second, gate.By{Reason: "a story wants it"})
 	if err != nil && strings.Contains(err.Error(), "is in force until") {
 		return nil

@@ -247,7 +247,10 @@ func (w *model) adopt(ref string) {
 	}
 	r := &record{known: true, good: w.value(ref), goodAt: w.now, begun: w.now}
 	if old := w.records[ref]; old != nil {
-		r.used = w.settle(old, w.value(ref)).used
+		if w.mutation != adoptForgets {
+			old = w.settle(old, w.value(ref))
+		}
+		r.used = old.used
 	}
 	w.records[ref] = r
 }

@@ -51,6 +51,7 @@ const (
 	late
 	closed
 	openTwice
+	adoptForgets
 )
 
 var mutants = map[mutation]string{
@@ -89,6 +90,7 @@ var mutants = map[mutation]string{
 	kept:             "a withdrawn approval counts",
 	late:             "a withdrawal counts from the next push",
 	closed:           "an opening opens nothing",
+	adoptForgets:     "adoption forgets what landed and nobody settled",
 	openTwice:        "an opening lets two moves pass that are under way",
 }
 

@@ -142,6 +142,26 @@ func (st *store) digest(t tree) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
+// digests are the states of a story in the form that is signed.
+type digests map[state]string
+
+func (s *story) digests(st *store) digests {
+	d := digests{"": st.digest(nil)}
+	for _, o := range s.objects {
+		d[o.tree.state()] = st.digest(o.tree)
+	}
+	return d
+}
+
+// of a state that no object has any more, which happens while a story is made
+// short, is a digest of its own.
+func (d digests) of(s state) string {
+	if sum, ok := d[s]; ok {
+		return sum
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(s)))
+}
+
 // patternsDigest identifies the default patterns.
 func patternsDigest() string {
 	sum := sha256.Sum256([]byte("protected-paths v1\x00freeze.json\x00rules/\x00"))
@@ -149,7 +169,7 @@ func patternsDigest() string {
 }
 
 // statement is an approval's text, for a clock that starts at zero.
-func (st *store) statement(g grant, repo string, digests map[state]string, zero time.Time) []byte {
+func (st *store) statement(g grant, repo string, digests digests, zero time.Time) []byte {
 	paths := patternsDigest()
 	if g.fault == otherPaths {
 		paths = "sha256:" + strings.Repeat("ab", 32)
@@ -162,7 +182,7 @@ func (st *store) statement(g grant, repo string, digests map[state]string, zero 
 	}
 	nonce := sha256.Sum256(fmt.Appendf(nil, "nonce %d", g.nonce))
 	return fmt.Appendf(nil, "oracle-change approval v1\nrepo: %s\nref: %s\npaths: %s\nbefore: %s\nafter: %s\nreason: a step of a story\nissued: %s\nexpires: %s\nnonce: %s\n",
-		repo, g.ref, paths, digests[g.before], digests[g.after], when(g.issued), when(g.issued+g.life), base64.RawURLEncoding.EncodeToString(nonce[:16]))
+		repo, g.ref, paths, digests.of(g.before), digests.of(g.after), when(g.issued), when(g.issued+g.life), base64.RawURLEncoding.EncodeToString(nonce[:16]))
 }
 
 // signer answers a raw SSHSIG.
@@ -178,10 +198,7 @@ func (st *store) withdrawal(hash, repo string, zero time.Time, sign signer) stri
 // build writes everything that a story names.
 func (s *story) build(repo string, zero time.Time, sign signer) *store {
 	st := &store{wide: s.sha256, raw: map[string][]byte{}}
-	digests := map[state]string{"": st.digest(nil)}
-	for _, o := range s.objects {
-		digests[o.tree.state()] = st.digest(o.tree)
-	}
+	digests := s.digests(st)
 	for i := range s.grants {
 		g := &s.grants[i]
 		text := st.statement(*g, repo, digests, zero)

@@ -46,6 +46,7 @@ func (g *stage) play(s *story, m mutation, dir string) (diff *difference, hooks 
 	if err != nil {
 		return nil, 0, fmt.Errorf("lay out the story: %w", err)
 	}
+	defer h.close()
 	w := s.begin(m) // after the host: it fills in the hashes
 	for i, e := range s.events {
 		e = sendable(e, s.how, w.value)

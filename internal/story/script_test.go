@@ -20,10 +20,7 @@ func (s *story) script() string {
 	}
 	fmt.Fprintf(&b, "git init -q --bare --object-format=%s -b nowhere shop.git\ncd shop.git\nzero=$(git hash-object --stdin </dev/null | tr 0-9a-f 0)\n\n", format)
 	st := &store{wide: s.sha256, raw: map[string][]byte{}}
-	digests := map[state]string{"": st.digest(nil)}
-	for _, o := range s.objects {
-		digests[o.tree.state()] = st.digest(o.tree)
-	}
+	digests := s.digests(st)
 	needed := s.needed()
 	for _, n := range s.grantsNeeded(needed) {
 		s.scriptGrant(&b, st, n, digests)
@@ -195,7 +192,7 @@ func (s *story) grantsNeeded(objects map[int]bool) []int {
 	return slices.Sorted(maps.Keys(out))
 }
 
-func (s *story) scriptGrant(b *strings.Builder, st *store, n int, digests map[state]string) {
+func (s *story) scriptGrant(b *strings.Builder, st *store, n int, digests digests) {
 	g := s.grants[n]
 	key, prefix := "maintainer", "''"
 	if g.fault == stranger {

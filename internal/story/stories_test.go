@@ -17,7 +17,7 @@ var (
 	firstSeed = flag.Int64("story.seed", 1, "seed of the first story")
 	number    = flag.Int("story.count", 2400, "how many stories are told, at most")
 	least     = flag.Int("story.least", 120, "how many are told, however slow the host is")
-	patience  = flag.Duration("story.for", 50*time.Second, "when no more of them are begun")
+	patience  = flag.Duration("story.for", 60*time.Second, "when no more of them are begun")
 )
 
 // theStage is where the stories are told.
