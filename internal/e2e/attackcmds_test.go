@@ -269,14 +269,19 @@ func unescape(ts *testscript.TestScript, text string) string {
 	return out
 }
 
-// receive FILE [NAME=VALUE…]: speaks to git-receive-pack in $SRV by hand, as a client
+// receive [-raw] FILE [NAME=VALUE…]: speaks to git-receive-pack in $SRV by hand, as a client
 // that keeps to no rule. Each line of FILE is "OLD NEW REF", in which variables of the
 // script stand for ids and "zero" for none; a pack of what NEWs reach and the server's
-// refs do not follows, without what the clone does not have. NAME=VALUE is put into the environment. The report is on stdout,
+// refs do not follows, without what the clone does not have; with -raw one of all that
+// the clone has, which git does not look into. NAME=VALUE is put into the environment. The report is on stdout,
 // the hook's words with it; it fails where a ref was refused.
 func cmdReceive(ts *testscript.TestScript, neg bool, args []string) {
+	raw := len(args) > 0 && args[0] == "-raw"
+	if raw {
+		args = args[1:]
+	}
 	if len(args) == 0 {
-		ts.Fatalf("usage: receive FILE [NAME=VALUE...]")
+		ts.Fatalf("usage: receive [-raw] FILE [NAME=VALUE...]")
 	}
 	body, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -293,7 +298,12 @@ func cmdReceive(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	in.WriteString("0000")
-	if len(news) > 0 {
+	switch {
+	case len(news) == 0:
+	case raw:
+		all := gitBytes(ts, ts.MkAbs("."), nil, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+		in.Write(gitBytes(ts, ts.MkAbs("."), all, "pack-objects", "--stdout", "-q"))
+	default:
 		in.Write(packOf(ts, news))
 	}
 	cmd := exec.Command("git", "receive-pack", ts.Getenv("SRV"))

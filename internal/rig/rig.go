@@ -105,6 +105,7 @@ type Gate struct {
 	Shims     string   // directory of the hooks that get installed; empty: two lines of the rig's own
 	Config    string   // gate.yaml; Install fills it
 	State     string   // the records; Install fills it
+	nobody    string   // key of a hookd that is not there
 }
 
 // Install writes gate.yaml and the hooks. The maintainers file names the key
@@ -124,7 +125,12 @@ func (r *Rig) Install(g *Gate, name string) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(g.Config, []byte(g.yaml(dir, key)), 0o644); err != nil {
+	if g.Forbid && g.Hookd == nil {
+		if g.nobody, err = r.Keygen("nobody"); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(g.Config, []byte(g.yaml(dir)), 0o644); err != nil {
 		return err
 	}
 	for hook, verb := range map[string]string{"pre-receive": "", "post-receive": "settle "} {
@@ -161,11 +167,11 @@ func (r *Rig) shim(g *Gate, hook string) (string, error) {
 	return filled, nil
 }
 
-func (g *Gate) yaml(dir, anyKey string) string {
+func (g *Gate) yaml(dir string) string {
 	var y strings.Builder
 	fmt.Fprintf(&y, "version: 1\nstate: %s\n", g.State)
-	if g.Hookd == nil && g.Forbid {
-		fmt.Fprintf(&y, "hookd:\n  address: unix:%[1]s/nobody\n  host_key: %[2]s\n  client_key: %[1]s/none\n", dir, anyKey)
+	if g.nobody != "" {
+		fmt.Fprintf(&y, "hookd:\n  address: unix:%[1]s/nobody\n  host_key: %[2]s\n  client_key: %[3]s/nobody\n", dir, g.nobody, filepath.Dir(dir))
 	}
 	if d := g.Hookd; d != nil {
 		address := "unix:" + d.Socket
