@@ -47,6 +47,7 @@ func (g *stage) play(s *story, m mutation, dir string) (diff *difference, hooks 
 		return nil, 0, fmt.Errorf("lay out the story: %w", err)
 	}
 	defer h.close()
+	c := s.claim()
 	w := s.begin(m) // after the host: it fills in the hashes
 	for i, e := range s.events {
 		e = sendable(e, s.how, w.value)
@@ -64,6 +65,9 @@ func (g *stage) play(s *story, m mutation, dir string) (diff *difference, hooks 
 		refs, err := h.refsNow()
 		if err != nil {
 			return nil, h.hooks, err
+		}
+		if what := c.after(e, refs); what != "" {
+			return &difference{i, what}, h.hooks, nil
 		}
 		if what := compare(w.at, refs); what != "" {
 			return &difference{i, what}, h.hooks, nil
