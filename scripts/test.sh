@@ -27,6 +27,10 @@ readonly lint_version=v2.15.0
 # Packages in which goroutines meet.
 readonly race_packages=(internal/proc internal/wire internal/runner internal/candidate internal/judge internal/sandbox internal/sandbox/plain internal/packetstore)
 
+# Packages that have nothing to do with who runs them: forms of bytes, words, rules,
+# and the drivers, whose sandboxes other packages try as either account.
+readonly same_for_all=(policy internal/arch internal/oracle internal/message internal/packet internal/report internal/trailer internal/candidate/drivertest)
+
 failed=()
 
 main() {
@@ -113,7 +117,9 @@ build_for_others() {
 	local system
 	for system in "${systems[@]}"; do
 		CGO_ENABLED=0 GOOS=${system%/*} GOARCH=${system#*/} go build -o /dev/null ./cmd/git-oracle
-		CGO_ENABLED=0 GOOS=${system%/*} GOARCH=${system#*/} go vet ./cmd/git-oracle
+		if [[ $system == */amd64 ]]; then
+			CGO_ENABLED=0 GOOS=${system%/*} GOARCH=amd64 go vet ./cmd/git-oracle
+		fi
 		echo "git-oracle: $system"
 	done
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -o /dev/null ./cmd/prereceive
@@ -180,7 +186,10 @@ told() {
 # for it (sshd and ssh-keygen want one with a name), with caches of its own. -short
 # leaves out what has just run as root and does not depend on the account.
 test_as_user() {
-	local dir user=sealgate-test
+	local dir user=sealgate-test same
+	local -a packages
+	same=$(IFS='|'; echo "${same_for_all[*]}")
+	mapfile -t packages < <(go list ./... | grep -vE "/($same)\$")
 	dir=$(mktemp -d "${TMPDIR:-/tmp}/sealgate-test.XXXXXX")
 	chmod 0755 "$dir"
 	mkdir "$dir/tree" "$dir/home" "$dir/tmp"
@@ -196,7 +205,7 @@ test_as_user() {
 	chown -R "$user:" "$dir/tree" "$dir/home" "$dir/tmp"
 	cd "$dir/tree"
 	told setpriv --reuid="$user" --regid="$user" --clear-groups env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" CI="${CI:-}" LC_ALL=C.UTF-8 SEALGATE_TESTED_AS_ROOT=1 \
-		GOMODCACHE="$dir/mod" GOFLAGS=-buildvcs=false GOPROXY=off go test -short -timeout 60m -v ./...
+		GOMODCACHE="$dir/mod" GOFLAGS=-buildvcs=false GOPROXY=off go test -short -timeout 60m -v "${packages[@]}"
 }
 
 main "$@"

@@ -24,7 +24,7 @@ const (
 	programs     = "testdata/programs"
 	programsPage = "../../docs/real-programs.md"
 	enough       = 25
-	inShort      = 2 // fields
+	inShort      = 1 // fields
 )
 
 var update = flag.Bool("update", false, "write docs/real-programs.md anew")
