@@ -22,12 +22,12 @@ import (
 var bin, prepared string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "sealgate-e2e-bin-")
+	dir, err := os.MkdirTemp("", "sealgate-e2e-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}
 	if err == nil {
-		bin, err = built(dir)
+		bin, err = built(filepath.Join(dir, "bin"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
