@@ -60,23 +60,37 @@ func variable(env []string, name string) string {
 	return ""
 }
 
+// owns is who a file belongs to. A link is his who made it, wherever it leads, but
+// root's links lead where root wants.
 func owns(path string) (owner, bool) {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if err != nil {
+		return owner{}, false
+	}
+	o, ok := ownerOf(info)
+	if !ok || o.uid != 0 || info.Mode()&os.ModeSymlink == 0 {
+		return o, ok
+	}
+	if info, err = os.Stat(path); err != nil {
 		return owner{}, false
 	}
 	return ownerOf(info)
 }
 
 // keeper owns the records of a repository, or what will be beside them: the hook
-// runs as that account.
+// runs as that account. Where the directory of all records is not root's, its owner
+// may put anything into it, and so he is the one.
 func keeper(conf config.Gate, repo config.Repository) (owner, bool) {
-	for _, path := range []string{filepath.Join(conf.State, repo.ID), conf.State, repo.Path} {
+	all, known := owns(conf.State)
+	if known && all.uid != 0 {
+		return all, true
+	}
+	for _, path := range []string{filepath.Join(conf.State, repo.ID), repo.Path} {
 		if o, ok := owns(path); ok {
 			return o, true
 		}
 	}
-	return owner{}, false
+	return all, known
 }
 
 var errNoAdmin = errors.New("only root, or the owner of gate.yaml or of the records, may do this")

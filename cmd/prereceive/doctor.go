@@ -123,7 +123,10 @@ func (c *call) examine(ctx context.Context, e *examination) {
 		e.add(failed, "config", err.Error(), "")
 		return
 	}
-	c.yield(conf, repos)
+	if err := yield(conf, repos); err != nil {
+		e.add(failed, "config", err.Error(), "")
+		return
+	}
 	e.ok("config", "%s has no fault", c.config)
 	e.places(c.config)
 	c.examineState(e, conf, repos)

@@ -149,19 +149,26 @@ func (c *call) setMode(refs, check string, mode policy.Mode, by gate.By) int {
 
 // recorded writes changes down, makes them, and says where that failed.
 func (c *call) recorded(conf config.Gate, list []modeChange, mode policy.Mode, by gate.By, do func() error) error {
+	var (
+		err   error
+		noted []modeChange
+	)
 	for _, one := range list {
-		if err := c.note(conf, one, mode, by, nil); err != nil {
-			return err
+		if err = c.note(conf, one, mode, by, nil); err != nil {
+			break
+		}
+		noted = append(noted, one)
+	}
+	if err == nil {
+		if err = do(); err == nil {
+			return nil
 		}
 	}
-	err := do()
-	if err == nil {
-		return nil
+	all := err
+	for _, one := range noted {
+		all = errors.Join(all, c.note(conf, one, mode, by, err))
 	}
-	for _, one := range list {
-		err = errors.Join(err, c.note(conf, one, mode, by, err))
-	}
-	return err
+	return all
 }
 
 // note adds an act to the record of a repository, as the account that keeps it.

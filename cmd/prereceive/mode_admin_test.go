@@ -2,10 +2,15 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/sealgate/sealgate/internal/config"
+	"github.com/sealgate/sealgate/internal/gate"
 	"github.com/sealgate/sealgate/internal/state"
+	"github.com/sealgate/sealgate/policy"
 )
 
 func TestModeIsLoweredAndRaisedByOneCommand(t *testing.T) {
@@ -102,5 +107,34 @@ func TestASweepNeverHasMoreReplayed(t *testing.T) {
 		if a.Kind != state.ActMode {
 			t.Errorf("act: %+v", a)
 		}
+	}
+}
+
+// Where one repository's act cannot be written, nothing is changed anywhere, and the
+// acts that were written are followed by that.
+func TestAChangeThatCannotBeWrittenDownEverywhereIsMadeNowhere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	conf := config.Gate{State: dir}
+	var list []modeChange
+	for _, id := range []string{"one", "two"} {
+		list = append(list, modeChange{config.Repository{ID: id, Path: dir}, config.Setting{Refs: "topic", Check: "paths"}, policy.Enforce})
+	}
+	if err := os.WriteFile(filepath.Join(dir, "two"), nil, 0o600); err != nil { // in the place of its records
+		t.Fatal(err)
+	}
+	made := false
+	c := &call{}
+	err := c.recorded(conf, list, policy.Warn, gate.By{}, func() error { made = true; return nil })
+	if err == nil || made {
+		t.Fatalf("%v, made: %v", err, made)
+	}
+	store, err := state.Open(filepath.Join(dir, "one"), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts, flaws, err := store.Acts()
+	if err != nil || len(flaws) != 0 || len(acts) != 2 || acts[0].Kind != state.ActMode || acts[1].Kind != state.ActFailed {
+		t.Fatalf("%+v, %v, %v", acts, flaws, err)
 	}
 }

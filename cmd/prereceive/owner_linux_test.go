@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sealgate/sealgate/internal/config"
 )
 
 // Root acts as the account that the hooks run as: what it wrote as root the hook
@@ -95,5 +97,54 @@ func TestStrangersMayNotActOnTheGate(t *testing.T) {
 	}
 	if after, err := os.ReadFile(h.config); err != nil || string(after) != string(before) || len(h.acts()) > 0 {
 		t.Errorf("something was done: %v\n%s", err, after)
+	}
+}
+
+// Who owns the directory of all records can put a link into it, and root follows it
+// as him; a link of root's leads where root wants.
+func TestALinkIsHisWhoMadeIt(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	const git = 64_211
+	dir := t.TempDir()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	his, roots, records := filepath.Join(dir, "his"), filepath.Join(dir, "roots"), filepath.Join(dir, "records")
+	for _, name := range []string{his, roots, records} {
+		check(os.Mkdir(name, 0o755))
+	}
+	check(os.Lchown(his, git, git))
+	link := func(to, name string, uid int) string {
+		at := filepath.Join(records, name)
+		check(os.Symlink(to, at))
+		check(os.Lchown(at, uid, uid))
+		return at
+	}
+	for path, want := range map[string]int{
+		link(roots, "his link to root's", git):  git,
+		link(his, "root's link to his", 0):      git,
+		link(roots, "root's link to root's", 0): 0,
+	} {
+		if o, ok := owns(path); !ok || o.uid != want {
+			t.Errorf("%s is user %d's, want %d", path, o.uid, want)
+		}
+	}
+	if _, ok := owns(link(filepath.Join(dir, "nothing"), "a link to nothing", 0)); ok {
+		t.Error("nothing has an owner")
+	}
+	conf, repo := config.Gate{State: records}, config.Repository{ID: "id", Path: his}
+	check(os.Mkdir(filepath.Join(records, "id"), 0o755)) // root's own
+	if o, ok := keeper(conf, repo); !ok || o.uid != 0 {
+		t.Errorf("root keeps what is below root's directory: %v", o)
+	}
+	check(os.Lchown(records, git, git))
+	if o, ok := keeper(conf, repo); !ok || o.uid != git {
+		t.Errorf("whose directory it is keeps what is below: %v", o)
 	}
 }

@@ -60,7 +60,9 @@ func (c *call) status(ctx context.Context) int {
 	if err != nil {
 		return c.say(err)
 	}
-	c.yield(conf, repos)
+	if err := yield(conf, repos); err != nil {
+		return c.say(err)
+	}
 	code, list := exitAccepted, []overview{}
 	for _, repo := range repos {
 		o := c.overview(ctx, conf, repo)
@@ -80,14 +82,15 @@ func (c *call) status(ctx context.Context) int {
 	return code
 }
 
-// yield goes on as the account that the hooks run as, where root has one.
-func (c *call) yield(conf config.Gate, repos []config.Repository) {
+// yield goes on as the account that the hooks of a gate run as, where root has one.
+func yield(conf config.Gate, repos []config.Repository) error {
 	if len(repos) == 0 {
-		return
+		return nil
 	}
 	if o, ok := keeper(conf, repos[0]); ok {
-		_ = become(o) // as root, then: all is readable, and nothing is written
+		return become(o)
 	}
+	return nil
 }
 
 func (c *call) overview(ctx context.Context, conf config.Gate, repo config.Repository) overview {

@@ -21,7 +21,7 @@ const (
 	approvalRoot = "refs/oracle/approvals"
 	maxApproval  = 32 << 10      // bytes of an approval's blob
 	maxCommit    = 5<<20 + 1<<20 // bytes of a commit: message and headers
-	maxValid     = 64            // valid approvals that name one ref, in one push
+	maxValid     = 64            // valid approvals on the ways of one ref to its new state, in one push
 	maxTokens    = 20_000        // candidates of one push
 	maxForged    = 100           // signatures in a maintainer's name that do not verify
 )
@@ -106,12 +106,7 @@ func (j *judgement) tokens(ctx context.Context, m *move) ([]carried, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for n := gitrepo.Node(0); int(n) < g.Len(); n++ {
-		if g.Inside(n) {
-			ids = append(ids, g.ID(n))
-		}
-	}
+	ids := g.InnerIDs()
 	if err := j.listen(ctx, ids); err != nil {
 		return nil, err
 	}
@@ -174,11 +169,10 @@ func (j *judgement) compareReasons(m *move, found []carried) {
 
 // sifted is what became of the tokens that may speak for a move.
 type sifted struct {
-	free    []approved // valid and unused
-	used    []carried
-	held    []carried
-	failed  []refusal // do not count
-	tooMany bool
+	free   []approved // valid and unused
+	used   []carried
+	held   []carried
+	failed []refusal // do not count
 }
 
 type refusal struct {
@@ -214,7 +208,6 @@ func (j *judgement) sift(m *move, found []carried) sifted {
 			out.free = append(out.free, approved{t.Token, signed})
 		}
 	}
-	out.tooMany = len(out.free) > maxValid
 	return out
 }
 

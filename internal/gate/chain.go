@@ -121,3 +121,29 @@ func shortest(all []step, starts []string, target string) []step {
 	}
 	return chain
 }
+
+// onTheWay keeps the approvals of steps that lie on some way from one of the starts
+// to target. What other changes overtook is on none, however much of it there is.
+func onTheWay(list []approved, starts []string, target string) []approved {
+	next, prior := map[string][]string{}, map[string][]string{}
+	for _, a := range list {
+		st := a.Statement
+		next[st.Before], prior[st.After] = append(next[st.Before], st.After), append(prior[st.After], st.Before)
+	}
+	ahead, behind := reached(next, starts), reached(prior, []string{target})
+	return slices.DeleteFunc(slices.Clone(list), func(a approved) bool {
+		return !ahead[a.Statement.Before] || !behind[a.Statement.After]
+	})
+}
+
+// reached are the states that ways lead to from others, those included.
+func reached(ways map[string][]string, from []string) map[string]bool {
+	seen := map[string]bool{}
+	for queue := slices.Clone(from); len(queue) > 0; queue = queue[1:] {
+		if at := queue[0]; !seen[at] {
+			seen[at] = true
+			queue = append(queue, ways[at]...)
+		}
+	}
+	return seen
+}

@@ -51,6 +51,20 @@ func TestShortestChain(t *testing.T) {
 	}
 }
 
+func TestOnlyStepsOnTheWayCount(t *testing.T) {
+	list := []approved{by("x", "1", "A", "B"), by("x", "2", "B", "Z"), by("x", "3", "A", "C"), by("x", "4", "D", "Z"), by("x", "5", "Z", "E"), by("x", "6", "B", "A")}
+	var got []string
+	for _, a := range onTheWay(list, []string{"A"}, "Z") {
+		got = append(got, a.Hash)
+	}
+	if fmt.Sprint(got) != "[1 2 6]" {
+		t.Errorf("on the way: %v", got)
+	}
+	if got := onTheWay(list, []string{"E"}, "Z"); len(got) != 0 {
+		t.Errorf("there is no way: %+v", got)
+	}
+}
+
 func TestEveryApprovalOfAStepIsUsedWithIt(t *testing.T) {
 	list := []approved{by("x", "3", "A", "Z"), by("y", "1", "A", "Z"), by("x", "2", "A", "Z")}
 	chain := shortest(enough(steps(list), 2), []string{"A"}, "Z")

@@ -172,13 +172,16 @@ type judgement struct {
 	verdicts  []Verdict
 }
 
-func (g *Gate) judgement() *judgement {
-	now := time.Now
+func (g *Gate) clock() time.Time {
 	if g.Now != nil {
-		now = g.Now
+		return g.Now().UTC()
 	}
+	return time.Now().UTC()
+}
+
+func (g *Gate) judgement() *judgement {
 	return &judgement{
-		Gate: g, now: now().UTC(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, spoken: map[string][]carried{}, withdrawn: map[string]bool{}, reported: map[string]string{},
+		Gate: g, now: g.clock(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, spoken: map[string][]carried{}, withdrawn: map[string]bool{}, reported: map[string]string{},
 		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{}, borders: map[string]string{},
 		oracles: newOracleReader(g.Repo, OracleRules{Protected: g.Protected, Harness: g.Harness, Changelog: g.Changelog}),
 	}

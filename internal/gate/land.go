@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/push"
@@ -12,7 +13,8 @@ import (
 
 // land is the last act before a push is accepted: under the locks of all its
 // protected refs, it looks once more whether each stands where the client saw
-// it and was judged from what it was judged from, and writes down the moves.
+// it and was judged from what it was judged from, and writes down the moves. The time
+// is looked at anew: a replay may have taken long.
 func (j *judgement) land(ctx context.Context) error {
 	moves := slices.DeleteFunc(j.each(guarded), func(m *move) bool { return !m.lawful })
 	if len(moves) == 0 {
@@ -26,6 +28,7 @@ func (j *judgement) land(ctx context.Context) error {
 	if err != nil {
 		return j.unrecorded(err)
 	}
+	j.now = j.clock()
 	defer locked.Unlock()
 	values, err := j.Repo.Values(ctx, names...)
 	if err != nil {
@@ -65,7 +68,9 @@ func (j *judgement) unrecorded(err error) error {
 	return nil
 }
 
-// enter adds the move to its ref's record, or a finding.
+// enter adds the move to its ref's record, or a finding. What fails here is written
+// down as lawful in no mode: where the mode lets it pass, it counts as moved without
+// the gate.
 func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, actual string) (*state.Record, error) {
 	r, err := locked.Load(m.name)
 	if err != nil {
@@ -77,10 +82,12 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 	if err := j.landed(ctx, r, actual); err != nil {
 		return nil, err
 	}
-	if actual != m.before() || r.Good.Commit != m.good {
+	judged := j.records[m.name]
+	if actual != m.before() || r.Good.Commit != m.good || judged != nil && !judged.Begun.Equal(r.Begun) {
 		j.note(m, finding.Finding{Code: finding.RefMoved, Args: map[string]string{"actual": actual, "expected": m.before()}})
 		return r, nil
 	}
+	said := len(j.findings) + len(j.silent)
 	if r.Bounces(m.New, j.now) {
 		j.note(m, finding.Finding{Code: finding.ReplayedOldMove, Args: map[string]string{"old": m.New}})
 	}
@@ -105,17 +112,23 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 		return nil, err
 	}
 	steps = append(steps, released...)
+	if len(j.findings)+len(j.silent) > said {
+		return r, nil
+	}
 	if m.state != "" {
 		r.Accept(state.Move{Old: m.Old, New: m.New, State: m.state, Paths: j.Protected.Digest(), Mark: m.view.Mark, Steps: steps}, j.now)
 	}
 	return r, nil
 }
 
-// spent refuses a step that another push has taken, or may take, meanwhile.
+// spent refuses a step that another push has taken, or may take, meanwhile, or
+// whose approval has expired.
 func (j *judgement) spent(r *state.Record, m *move, s step) {
 	for _, a := range s.approvals {
 		st := a.Statement
 		switch {
+		case !j.now.Before(st.Expires):
+			j.note(m, finding.Finding{Code: finding.ApprovalExpired, Args: map[string]string{"approval": a.Hash, "expires": st.Expires.Format(time.RFC3339)}})
 		case r.UsedUp(a.Hash, st.Before, st.After, st.Issued):
 			j.note(m, finding.Finding{Code: finding.ApprovalUsed, Args: map[string]string{"approval": a.Hash}})
 		case r.Held(a.Hash, st.Before, st.After, st.Issued, m.Old, m.New, j.now):

@@ -208,13 +208,7 @@ func (j *judgement) wrote(ctx context.Context, m *move) (addresses, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for n := gitrepo.Node(0); int(n) < g.Len(); n++ {
-		if g.Inside(n) {
-			ids = append(ids, g.ID(n))
-		}
-	}
-	return j.writers(ctx, ids)
+	return j.writers(ctx, g.InnerIDs())
 }
 
 // noOverride stands for what is not worth a word: no maintainer ever signed it.

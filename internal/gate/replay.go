@@ -146,7 +146,7 @@ func (j *judgement) request(ctx context.Context, m *move) (replay.Request, error
 	if o := m.opening; o != nil {
 		r.Opening = &replay.Opening{ID: o.ID, By: o.By, Reason: o.Reason}
 	}
-	if m.protected() {
+	if m.protected() && m.lawful { // elsewhere no record would say that it was used
 		if r.Overrides, m.vain, err = j.speakFor(ctx, m); err != nil {
 			return r, err
 		}

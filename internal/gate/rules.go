@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/gitrepo"
@@ -105,13 +106,14 @@ func (j *judgement) approve(ctx context.Context, m *move, starts []string) error
 		return err
 	}
 	offer := j.sift(m, found)
-	if offer.tooMany {
+	leading := onTheWay(offer.free, from, m.state)
+	if len(leading) > maxValid {
 		j.note(m, finding.Finding{Code: finding.LimitExceeded, Severity: finding.NotJudged,
-			Args: map[string]string{"what": "the valid approvals that name this ref are", "limit": "64"}})
+			Args: map[string]string{"what": "the valid approvals that lead to this state are", "limit": strconv.Itoa(maxValid)}})
 		return nil
 	}
 	var own *approved
-	if m.chain, own, err = j.chainOf(ctx, m, offer.free, from); err != nil {
+	if m.chain, own, err = j.chainOf(ctx, m, leading, from); err != nil {
 		return err
 	}
 	if m.chain == nil {

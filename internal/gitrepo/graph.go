@@ -425,6 +425,17 @@ func (g *Graph) Inner() Set {
 	return all
 }
 
+// InnerIDs are the ids of the commits that were asked for, in the graph's order.
+func (g *Graph) InnerIDs() []string {
+	var ids []string
+	for n := range Node(g.nodes.len) {
+		if g.nodes.at(n).inside {
+			ids = append(ids, g.ID(n))
+		}
+	}
+	return ids
+}
+
 // Less is s without the nodes of t.
 func (s Set) Less(t Set) Set {
 	out := make(Set, len(s))

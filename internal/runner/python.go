@@ -93,7 +93,7 @@ func (p *python) Identity(ctx context.Context, repo Repository) (interpreter, li
 	if interpreter, err = statIdentity(made.kit.Python); err != nil {
 		return "", "", "", fmt.Errorf("look at interpreter: %w", err)
 	}
-	if library, err = p.libraryAsSeen(repo.Library); err != nil {
+	if library, err = p.seenLibrary(repo.Library); err != nil {
 		return "", "", "", fmt.Errorf("look at library: %w", err)
 	}
 	return interpreter, library, p.Version + " " + made.version, nil
@@ -109,7 +109,7 @@ type seen struct {
 	at       time.Time
 }
 
-func (p *python) libraryAsSeen(root string) (string, error) {
+func (p *python) seenLibrary(root string) (string, error) {
 	p.mu.Lock()
 	last := p.libraries[root]
 	p.mu.Unlock()

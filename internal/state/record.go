@@ -220,7 +220,7 @@ func (r *Record) Accept(m Move, now time.Time) {
 	}
 	r.Pending = append(r.Pending, m)
 	r.Repeated = slices.DeleteFunc(r.Repeated, func(m Move) bool { return !m.repeated(now) })
-	r.prune()
+	r.prune(now)
 }
 
 // union: either acceptance may be the one that lands.
@@ -244,7 +244,10 @@ func recent(times []time.Time, now time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(times), func(at time.Time) bool { return now.Sub(at) >= HoldTime })
 }
 
-func (r *Record) prune() {
+// prune drops moves without approvals that are not under way any more. What took an
+// approval stays, for who may have used it.
+func (r *Record) prune(now time.Time) {
+	r.Pending = slices.DeleteFunc(r.Pending, func(m Move) bool { return len(m.Steps) == 0 && now.Sub(m.last()) >= HoldTime })
 	for i := 0; len(r.Pending) > maxPending && i < len(r.Pending)-1; {
 		if len(r.Pending[i].Steps) == 0 {
 			r.Pending = slices.Delete(r.Pending, i, i+1)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,26 @@ func TestRecordsStayBounded(t *testing.T) {
 	}
 	if len(r.Pending) > maxPending || r.Pending[0].New != "signed" {
 		t.Errorf("%d moves, the first is %q", len(r.Pending), r.Pending[0].New)
+	}
+}
+
+// A move without approvals is no more under way after ten minutes; one with them is
+// kept, for it may have used them.
+func TestMovesThatAreNotUnderWayAnyMoreGo(t *testing.T) {
+	r := &Record{}
+	r.Accept(Move{Old: "a", New: "signed", Steps: []Step{step("A", "B", "h1")}}, noon)
+	r.Accept(Move{Old: "a", New: "plain"}, noon)
+	r.Accept(Move{Old: "a", New: "later"}, noon.Add(HoldTime-time.Second))
+	if len(r.Pending) != 3 {
+		t.Fatalf("under way: %+v", r.Pending)
+	}
+	r.Accept(Move{Old: "a", New: "last"}, noon.Add(HoldTime))
+	var names []string
+	for _, m := range r.Pending {
+		names = append(names, m.New)
+	}
+	if !slices.Equal(names, []string{"signed", "later", "last"}) {
+		t.Errorf("kept: %q", names)
 	}
 }
 

@@ -545,7 +545,9 @@ func (r *record) accept(e entry, now int) *record {
 	e.at = []int{now}
 	for _, p := range r.pending {
 		if p.old != e.old || p.new != e.new {
-			n.pending = append(n.pending, p)
+			if len(p.steps) > 0 || now-p.last() < hold {
+				n.pending = append(n.pending, p)
+			}
 			continue
 		}
 		for i := len(p.at) - 1; i >= 0 && now-p.at[i] < hold; i-- {
