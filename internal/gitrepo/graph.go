@@ -10,8 +10,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/sealgate/sealgate/internal/proc"
 )
 
 // ID is a raw object id, SHA-1 ids padded with zeros; compact, because a first
@@ -98,14 +96,11 @@ func (r *Repo) History(ctx context.Context, tips, exclude []string, each func(*G
 	}
 	spec := r.spec(nil, args...)
 	spec.Stdin = in
-	child, err := proc.Start(ctx, spec)
+	child, err := r.child(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	if child.Stdin != nil {
-		child.Stdin.Close()
-	}
-	if err := g.read(child.Stdout, each); err != nil {
+	if err := g.read(child, each); err != nil {
 		child.Stop()
 		return nil, fmt.Errorf("read history: %w", err)
 	}

@@ -11,8 +11,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/sealgate/sealgate/internal/proc"
 )
 
 // The types of objects, as git spells them.
@@ -46,7 +44,7 @@ const window = 256
 
 // batch is a cat-file child. Needs git 2.36.
 type batch struct {
-	child *proc.Process
+	child Child
 	out   *bufio.Reader
 	err   error // sticky
 
@@ -66,16 +64,15 @@ func (r *Repo) start() (*batch, error) {
 	if r.batch != nil {
 		return r.batch, r.batch.err
 	}
-	child, err := proc.Start(context.Background(), r.spec(nil, "cat-file", "--batch-command", "--buffer"))
+	child, err := r.child(context.Background(), r.spec(nil, "cat-file", "--batch-command", "--buffer"))
 	if err != nil {
 		return nil, err
 	}
-	r.batch = &batch{child: child, out: bufio.NewReaderSize(child.Stdout, 64<<10)}
+	r.batch = &batch{child: child, out: bufio.NewReaderSize(child, 64<<10)}
 	return r.batch, nil
 }
 
 func (b *batch) end() {
-	b.child.Stdin.Close()
 	if b.err != nil {
 		b.child.Stop()
 		return
@@ -242,7 +239,7 @@ func (b *batch) round(verb string, names []string, lo, hi int, each func(int, Ob
 	}
 	commands = append(commands, "flush\n"...)
 	b.commands = commands
-	if _, err := b.child.Stdin.Write(commands); err != nil {
+	if _, err := b.child.Write(commands); err != nil {
 		return b.fail("ask git for", names[lo], err)
 	}
 	for i := lo; i < hi; i++ {

@@ -33,6 +33,9 @@ type Options struct {
 	Path string
 	// LazyFetch lets git fetch the objects that a partial clone lacks; never on a server.
 	LazyFetch bool
+	// Start starts the children; nil is proc.Start. It is for tests that tell so many
+	// stories that a child for each question would be most of the time.
+	Start func(context.Context, proc.Spec) (Child, error)
 }
 
 // Repo is an open repository. Its methods may be called at the same time; they
@@ -41,6 +44,7 @@ type Repo struct {
 	git    string
 	gitDir string
 	env    []string
+	starts func(context.Context, proc.Spec) (Child, error)
 
 	mu    sync.Mutex
 	batch *batch
@@ -64,7 +68,7 @@ func Open(_ context.Context, o Options) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open repository %q: %w", o.GitDir, err)
 	}
-	return &Repo{git: git, gitDir: dir, env: childEnv(o)}, nil
+	return &Repo{git: git, gitDir: dir, env: childEnv(o), starts: o.Start}, nil
 }
 
 // GitDir is the repository's absolute path.
@@ -140,7 +144,7 @@ func (r *Repo) spec(settings []string, args ...string) proc.Spec {
 
 // output runs a git child to its end; an exit status above most is an error.
 func (r *Repo) output(ctx context.Context, spec proc.Spec, most int) (proc.Result, error) {
-	got, err := proc.Run(ctx, spec)
+	got, err := r.run(ctx, spec)
 	if err != nil {
 		return proc.Result{}, err
 	}
