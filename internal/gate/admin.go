@@ -190,6 +190,7 @@ type Standing struct {
 
 // Status answers every protected ref that is listed, exists, or has a record.
 func (g *Gate) Status(ctx context.Context) ([]Standing, error) {
+	j := g.judgement()
 	records, err := g.Store.All()
 	if err != nil {
 		return nil, err
@@ -221,7 +222,7 @@ func (g *Gate) Status(ctx context.Context) ([]Standing, error) {
 	var list []Standing
 	for _, s := range by {
 		if s.Record != nil {
-			if _, err := s.Record.Settle(s.Actual, g.reaches(ctx)); err != nil {
+			if _, err := s.Record.Settle(s.Actual, j.reaches(ctx, stand{s.Record, s.Actual})); err != nil {
 				return nil, err
 			}
 		}

@@ -155,6 +155,7 @@ type judgement struct {
 	offered  []approval.Token // pushed to refs/oracle/approvals in this push
 	existing []approval.Token // there already; see approvals.go
 	// withdrawn are the approvals, by hash, that a maintainer took back: in this push,
+	reached map[gitrepo.Pair]bool
 	// and, once listed, before.
 	withdrawn map[string]bool
 	listed    bool
@@ -182,7 +183,7 @@ func (g *Gate) clock() time.Time {
 func (g *Gate) judgement() *judgement {
 	return &judgement{
 		Gate: g, now: g.clock(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, spoken: map[string][]carried{}, withdrawn: map[string]bool{}, reported: map[string]string{},
-		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{}, borders: map[string]string{},
+		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{}, borders: map[string]string{}, reached: map[gitrepo.Pair]bool{},
 		oracles: newOracleReader(g.Repo, OracleRules{Protected: g.Protected, Harness: g.Harness, Changelog: g.Changelog}),
 	}
 }

@@ -118,7 +118,7 @@ func (j *judgement) present(ctx context.Context, locked *state.Locked, ref strin
 // that were used.
 func (j *judgement) landed(ctx context.Context, r *state.Record, actual string) error {
 	known := len(r.Used)
-	if _, err := r.Settle(actual, j.reaches(ctx)); err != nil {
+	if _, err := r.Settle(actual, j.reaches(ctx, stand{r, actual})); err != nil {
 		return err
 	}
 	for _, use := range r.Used[known:] {

@@ -82,23 +82,63 @@ func (j *judgement) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	stands := make([]stand, len(refs))
 	for i, ref := range refs {
-		if _, err := j.records[ref].Settle(values[i], j.reaches(ctx)); err != nil {
+		stands[i] = stand{j.records[ref], values[i]}
+	}
+	reaches := j.reaches(ctx, stands...)
+	for _, at := range stands {
+		if _, err := at.record.Settle(at.actual, reaches); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reaches is false for commits that are gone.
-func (g *Gate) reaches(ctx context.Context) state.Reaches {
+// stand is a record and where its ref stands.
+type stand struct {
+	record *state.Record
+	actual string
+}
+
+// reaches is false for commits that are gone. What settling the records may ask is
+// asked of git at once: there may be hundreds of moves that never landed.
+func (j *judgement) reaches(ctx context.Context, stands ...stand) state.Reaches {
 	return func(from, to string) (bool, error) {
-		objects, err := g.Repo.Info(ctx, from, to)
-		if err != nil || objects[0].Type != gitrepo.Commit || objects[1].Type != gitrepo.Commit {
+		pair := gitrepo.Pair{From: from, To: to}
+		if answer, known := j.reached[pair]; known {
+			return answer, nil
+		}
+		ask := []gitrepo.Pair{pair}
+		for _, at := range stands {
+			ask = append(ask, j.doubts(at)...)
+		}
+		answers, err := j.Repo.Reach(ctx, ask)
+		if err != nil {
 			return false, err
 		}
-		return g.Repo.IsAncestor(ctx, to, from)
+		for i, one := range ask {
+			j.reached[one] = answers[i]
+		}
+		return answers[0], nil
 	}
+}
+
+// doubts are what has to be known yet to tell which moves of a record have landed.
+func (j *judgement) doubts(at stand) []gitrepo.Pair {
+	var ask []gitrepo.Pair
+	for _, m := range at.record.Pending {
+		landed, known := j.reached[gitrepo.Pair{From: at.actual, To: m.New}]
+		_, asked := j.reached[gitrepo.Pair{From: m.Old, To: m.New}]
+		switch {
+		case at.actual == "" || m.New == at.actual:
+		case !known:
+			ask = append(ask, gitrepo.Pair{From: at.actual, To: m.New})
+		case landed && !asked:
+			ask = append(ask, gitrepo.Pair{From: m.Old, To: m.New})
+		}
+	}
+	return ask
 }
 
 // tips are the records with the good tips of the protected refs, in order of

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -231,14 +232,10 @@ func (r *Repo) IsAncestor(ctx context.Context, a, b string) (bool, error) {
 // ReachedBy says whether one of the commits reaches id. Commits that are not
 // here reach nothing.
 func (r *Repo) ReachedBy(ctx context.Context, id string, commits []string) (bool, error) {
-	here, err := r.commitsHere(ctx, commits)
-	if err != nil {
-		return false, err
+	pairs := make([]Pair, len(commits))
+	for i, from := range commits {
+		pairs[i] = Pair{From: from, To: id}
 	}
-	for _, from := range here {
-		if yes, err := r.IsAncestor(ctx, id, from); err != nil || yes {
-			return yes, err
-		}
-	}
-	return false, nil
+	answers, err := r.Reach(ctx, pairs)
+	return slices.Contains(answers, true), err
 }
