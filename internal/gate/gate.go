@@ -183,7 +183,7 @@ func (g *Gate) clock() time.Time {
 func (g *Gate) judgement() *judgement {
 	return &judgement{
 		Gate: g, now: g.clock(), records: map[string]*state.Record{}, verdictOf: map[string]verified{}, spoken: map[string][]carried{}, withdrawn: map[string]bool{}, reported: map[string]string{},
-		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{}, borders: map[string]string{}, reached: map[gitrepo.Pair]bool{},
+		scanner: state.NewScanner(g.Repo, g.Protected, g.Forbidden), bases: map[string]string{}, borders: map[string]string{}, reached: map[gitrepo.Pair]bool{}, releases: releases{until: map[string]time.Time{}},
 		oracles: newOracleReader(g.Repo, OracleRules{Protected: g.Protected, Harness: g.Harness, Changelog: g.Changelog}),
 	}
 }

@@ -28,6 +28,7 @@ type releases struct {
 	offered []approval.SignedOverride // what the push itself brought
 	all     []approval.SignedOverride // once they were read
 	read    bool
+	until   map[string]time.Time // of those handed over, by statement
 }
 
 type listing struct {
@@ -187,6 +188,7 @@ func (j *judgement) speakFor(ctx context.Context, m *move) (free []replay.Overri
 		switch {
 		case why == "" && len(free) < replay.MaxOverrides:
 			free = append(free, one)
+			j.releases.until[o.Hash] = o.Statement.Expires
 		case why != "" && why != noOverride && len(vain) < maxVain:
 			vain = append(vain, replay.Unreleased{Override: one, Why: why})
 		}
@@ -256,7 +258,8 @@ func (j *judgement) overridden(ref, hash string) bool {
 }
 
 // released is what a record notes of the override that released a move. One that
-// was withdrawn meanwhile, or whose move has landed meanwhile, releases nothing.
+// was withdrawn or has expired meanwhile, or whose move has landed meanwhile, releases
+// nothing.
 func (j *judgement) released(ctx context.Context, r *state.Record, m *move) ([]state.Step, error) {
 	if m.release == nil {
 		return nil, nil
@@ -264,6 +267,9 @@ func (j *judgement) released(ctx context.Context, r *state.Record, m *move) ([]s
 	hash := m.release.Statement
 	if r.Spent(overrideMark(hash)) {
 		j.note(m, finding.Finding{Code: finding.RefMoved, Args: map[string]string{"actual": m.actual, "expected": m.before()}})
+	}
+	if until := j.releases.until[hash]; !j.now.Before(until) {
+		j.note(m, finding.Finding{Code: finding.ApprovalExpired, Args: map[string]string{"override": hash, "expires": until.Format(time.RFC3339)}})
 	}
 	values, err := j.Repo.Values(ctx, withdrawalRoot+"/"+hash)
 	if err != nil {

@@ -468,3 +468,39 @@ func TestAnOpeningIsNamedToHookd(t *testing.T) {
 		t.Errorf("with an override beside it: %+v", out)
 	}
 }
+
+// How long a replay takes makes no override live longer: what has expired when the
+// move is written down releases nothing.
+func TestAnOverrideThatExpiresDuringTheReplayReleasesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		took time.Duration
+		want Result
+	}{
+		"expired":      {approval.DefaultOverrideLife + time.Minute, Refused},
+		"a minute ago": {approval.DefaultOverrideLife - time.Minute, Accepted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOverridden(t)
+			s := o.statement()
+			o.publish(s)
+			ask := o.gate.Ask
+			o.gate.Ask = func(ctx context.Context, r replay.Request, pack Packer, progress func(time.Duration)) (replay.Verdict, error) {
+				o.gate.Now = func() time.Time { return s.Issued.Add(c.took) }
+				return ask(ctx, r, pack, progress)
+			}
+			out := o.push()
+			if out.Result != c.want || out.Verdicts[0].Verdict.Outcome != replay.Released {
+				t.Fatalf("%v, %s", out.Result, codesOf(out))
+			}
+			if c.want == Accepted {
+				return
+			}
+			last := out.Findings[len(out.Findings)-1]
+			if o.pending(mainRef) != 0 || last.Code != finding.ApprovalExpired || last.Args["override"] != s.Hash() {
+				t.Errorf("%d pending, said %+v", o.pending(mainRef), last)
+			}
+		})
+	}
+}

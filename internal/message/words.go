@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"path"
 	"strconv"
 	"strings"
@@ -433,11 +434,11 @@ func (f facts) fact(name string) string {
 }
 
 // offered speaks of what is pushed below refs/oracle/: an approval, unless the
-// ref's name says something else.
+// ref's name, or the finding itself, says something else.
 func (f facts) offered(name string) string {
 	one := offers[0]
 	for _, other := range offers[1:] {
-		if strings.HasPrefix(f.Ref, other.root) {
+		if strings.HasPrefix(f.Ref, other.root) || other.noun == "override" && f.Args["override"] != "" {
 			one = other
 		}
 	}
@@ -447,7 +448,7 @@ func (f facts) offered(name string) string {
 	case "an-offer":
 		return one.article + " " + one.noun
 	case "signed-thing":
-		return one.named + shortID(f.Args["approval"], 8)
+		return one.named + shortID(cmp.Or(f.Args["override"], f.Args["approval"]), 8)
 	case "offer-done":
 		return one.done
 	case "renews":
