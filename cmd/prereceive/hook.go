@@ -207,6 +207,7 @@ func open(ctx context.Context, conf config.Gate, repo config.Repository, dir str
 			ProtectedModes: gate.Modes(repo.ProtectedModes), TopicModes: gate.Modes(repo.TopicModes),
 		},
 		Repo: r, Store: store, Pusher: environ.Pusher, Push: pushID(), Self: state.Actor{UID: os.Getuid()},
+		Way: func() state.Way { return state.ThisWay(environ.ObjectDirectory) },
 	}
 	if conf.Hookd != nil && repo.Replay {
 		g.Timing = replay.Timing{Connect: conf.Hookd.Connect, Wait: conf.Hookd.Wait}

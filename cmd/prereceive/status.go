@@ -42,8 +42,46 @@ type shownRef struct {
 	Approvals int    `json:"approvals_used"`
 	Openings  int    `json:"openings_used"`
 	Overrides int    `json:"overrides_used"`
-	says      string
-	well      bool
+	// UnderWay are accepted pushes that may still land, the oldest first.
+	UnderWay []shownPush `json:"under_way"`
+	says     string
+	well     bool
+}
+
+// shownPush is an accepted push that may still land. Process is its receive-pack, 0
+// where it is not known or does not run.
+type shownPush struct {
+	Old      string `json:"old"`
+	New      string `json:"new"`
+	Accepted string `json:"accepted"`
+	Process  int    `json:"process,omitempty"`
+	// Late says that it was accepted longer ago than a push takes.
+	Late bool `json:"late"`
+}
+
+func (p shownPush) String() string {
+	text := fmt.Sprintf("under way: %s..%s, accepted at %s", short(p.Old), short(p.New), p.Accepted)
+	if p.Process != 0 {
+		text += fmt.Sprintf("; its receive-pack is process %d", p.Process)
+	}
+	if p.Late {
+		text += "; it HOLDS its approvals until it ends"
+	}
+	return text
+}
+
+func pushes(r *state.Record, now time.Time) []shownPush {
+	list := []shownPush{}
+	for _, m := range r.Pending {
+		for _, a := range m.UnderWay(state.Present{Now: now}) {
+			p := shownPush{Old: m.Old, New: m.New, Accepted: stamp(a.At), Late: now.Sub(a.At) >= state.HoldTime}
+			if a.Way.Process != nil && a.Way.Open() {
+				p.Process = a.Way.Process.PID
+			}
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // status shows where everything stands. It is 0 where all is well: refs at their
@@ -129,6 +167,9 @@ func (c *call) standings(ctx context.Context, conf config.Gate, repo config.Repo
 		if !row.well {
 			o.conditions = append(o.conditions, row.Ref+" "+row.says)
 		}
+		if slices.ContainsFunc(row.UnderWay, func(p shownPush) bool { return p.Late }) {
+			o.conditions = append(o.conditions, row.Ref+" has a push that was accepted long ago and has not ended")
+		}
 		if s.Record == nil || s.Record.Opening == nil || !s.Record.Opening.InTime(now) {
 			continue
 		}
@@ -158,12 +199,13 @@ func judgedBy(conf config.Gate, repo config.Repository) string {
 }
 
 func showRef(s gate.Standing) shownRef {
-	row := shownRef{Ref: s.Ref, Actual: s.Actual}
+	row := shownRef{Ref: s.Ref, Actual: s.Actual, UnderWay: []shownPush{}}
 	row.Standing, row.says, row.well = standing(s)
 	if s.Record == nil {
 		return row
 	}
 	row.Good, row.Pending = s.Record.Good.Commit, len(s.Record.Pending)
+	row.UnderWay = pushes(s.Record, time.Now())
 	if row.Good != "" {
 		row.Since = stamp(s.Record.Good.At)
 	}
@@ -226,6 +268,13 @@ func (c *call) showOverview(o overview) {
 			line = c.paint(line)
 		}
 		fmt.Fprintln(out, line+r.counts())
+		for _, p := range r.UnderWay {
+			line := "    " + p.String()
+			if p.Late {
+				line = c.paint(line)
+			}
+			fmt.Fprintln(out, line)
+		}
 	}
 	for _, one := range o.Openings {
 		fmt.Fprintf(out, "  %s\n", c.paint(fmt.Sprintf("BREAK-GLASS: %s is OPEN for one push until %s (opening %s), by %s: %s",

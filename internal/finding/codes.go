@@ -14,7 +14,7 @@ const (
 	ApprovalStale             Code = "approval-stale"              // approval, rev
 	ApprovalUsed              Code = "approval-used"               // approval, rev
 	ApprovalHeld              Code = "approval-held"               // approval
-	ApprovalExpired           Code = "approval-expired"            // approval, expires, rev
+	ApprovalExpired           Code = "approval-expired"            // approval (or override), expires, rev
 	ApprovalNotYetValid       Code = "approval-not-yet-valid"      // approval, issued
 	ApprovalBeforeRecord      Code = "approval-before-record"      // approval, rev: issued before the record began
 	ApprovalWithdrawn         Code = "approval-withdrawn"          // approval, rev
@@ -75,17 +75,18 @@ const (
 	InternalError      Code = "internal-error" // detail
 
 	// Told with accepted pushes.
-	TopicBackground    Code = "topic-background"  // target
-	ApprovalRecorded   Code = "approval-recorded" // approval, other (the ref it is for), person, expires
-	ApprovalDeleted    Code = "approval-deleted"
-	WithdrawalRecorded Code = "withdrawal-recorded" // approval, person
-	WithdrawalLate     Code = "withdrawal-late"     // approval, other (the ref that had used it)
-	OverrideRecorded   Code = "override-recorded"   // override, released (the decision), other (the ref it is for), person, expires
-	OverrideWithdrawn  Code = "override-withdrawn"  // override
-	UnjudgedPassed     Code = "unjudged-passed"     // mode
-	ModeWarn           Code = "mode-warn"
-	ModeRecord         Code = "mode-record"
-	Accepted           Code = "accepted" // detail
+	TopicBackground     Code = "topic-background"  // target
+	ApprovalRecorded    Code = "approval-recorded" // approval, other (the ref it is for), person, expires
+	ApprovalDeleted     Code = "approval-deleted"
+	WithdrawalRecorded  Code = "withdrawal-recorded"  // approval, person
+	WithdrawalLate      Code = "withdrawal-late"      // approval, other (the ref that had used it)
+	WithdrawalOvertaken Code = "withdrawal-overtaken" // approval, other (the ref to which a push is under way)
+	OverrideRecorded    Code = "override-recorded"    // override, released (the decision), other (the ref it is for), person, expires
+	OverrideWithdrawn   Code = "override-withdrawn"   // override
+	UnjudgedPassed      Code = "unjudged-passed"      // mode
+	ModeWarn            Code = "mode-warn"
+	ModeRecord          Code = "mode-record"
+	Accepted            Code = "accepted" // detail
 )
 
 var codes = []Code{
@@ -97,7 +98,7 @@ var codes = []Code{
 	ShallowPush, RefRefused, ProtectedRefDeleted, ReplaceRef, OracleRefRefused, OracleRefJunk, OracleRefExists,
 	OracleRefKept, WithdrawalKept, ReportJunk, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, BreakGlass, OpeningHeld, OpeningGone, ConfigFault,
 	RepositoryMismatch, PushMalformed, LimitExceeded, RecordFailed, InternalError, TopicBackground,
-	ApprovalRecorded, ApprovalDeleted, WithdrawalRecorded, WithdrawalLate, OverrideRecorded, OverrideWithdrawn, UnjudgedPassed, ModeWarn, ModeRecord, Accepted,
+	ApprovalRecorded, ApprovalDeleted, WithdrawalRecorded, WithdrawalLate, WithdrawalOvertaken, OverrideRecorded, OverrideWithdrawn, UnjudgedPassed, ModeWarn, ModeRecord, Accepted,
 }
 
 // Codes is the closed list.

@@ -202,7 +202,7 @@ func (j *judgement) sift(m *move, found []carried) sifted {
 			out.failed = append(out.failed, refusal{t, code, err})
 		case r != nil && r.UsedUp(t.Hash, st.Before, st.After, st.Issued):
 			out.used = append(out.used, t)
-		case r != nil && r.Held(t.Hash, st.Before, st.After, st.Issued, m.Old, m.New, j.now):
+		case r != nil && r.Held(t.Hash, st.Before, st.After, st.Issued, m.Old, m.New, j.moment()):
 			out.held = append(out.held, t)
 		default:
 			out.free = append(out.free, approved{t.Token, signed})

@@ -80,6 +80,10 @@ type Gate struct {
 	Self state.Actor
 	// Now is the server's clock; nil is time.Now.
 	Now func() time.Time
+	// Way tells how this push comes to its refs once it is accepted; nil is not known.
+	// OnTheWay says that a way may still move refs; nil is state.Way.Open.
+	Way      func() state.Way
+	OnTheWay func(state.Way) bool
 }
 
 // Result is what becomes of a push. The zero value is no decision, and keeps
@@ -151,11 +155,11 @@ type judgement struct {
 	others  *walk             // of the refs that are not protected, once it is done
 	bases   map[string]string // merge bases, by commit and good tip
 	borders map[string]string // and by border and good tip
+	reached map[gitrepo.Pair]bool
 
 	offered  []approval.Token // pushed to refs/oracle/approvals in this push
 	existing []approval.Token // there already; see approvals.go
 	// withdrawn are the approvals, by hash, that a maintainer took back: in this push,
-	reached map[gitrepo.Pair]bool
 	// and, once listed, before.
 	withdrawn map[string]bool
 	listed    bool

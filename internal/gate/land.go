@@ -88,7 +88,7 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 		return r, nil
 	}
 	said := len(j.findings) + len(j.silent)
-	if r.Bounces(m.New, j.now) {
+	if r.Bounces(m.New, j.moment()) {
 		j.note(m, finding.Finding{Code: finding.ReplayedOldMove, Args: map[string]string{"old": m.New}})
 	}
 	gone, err := j.recalled(ctx, m)
@@ -116,9 +116,19 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 		return r, nil
 	}
 	if m.state != "" {
-		r.Accept(state.Move{Old: m.Old, New: m.New, State: m.state, Paths: j.Protected.Digest(), Mark: m.view.Mark, Steps: steps}, j.now)
+		r.Accept(state.Move{Old: m.Old, New: m.New, State: m.state, Paths: j.Protected.Digest(), Mark: m.view.Mark, Steps: steps}, j.way(), j.moment())
 	}
 	return r, nil
+}
+
+// moment is the present, for records.
+func (j *judgement) moment() state.Present { return state.Present{Now: j.now, Open: j.OnTheWay} }
+
+func (j *judgement) way() state.Way {
+	if j.Way == nil {
+		return state.Way{}
+	}
+	return j.Way()
 }
 
 // spent refuses a step that another push has taken, or may take, meanwhile, or
@@ -131,7 +141,7 @@ func (j *judgement) spent(r *state.Record, m *move, s step) {
 			j.note(m, finding.Finding{Code: finding.ApprovalExpired, Args: map[string]string{"approval": a.Hash, "expires": st.Expires.Format(time.RFC3339)}})
 		case r.UsedUp(a.Hash, st.Before, st.After, st.Issued):
 			j.note(m, finding.Finding{Code: finding.ApprovalUsed, Args: map[string]string{"approval": a.Hash}})
-		case r.Held(a.Hash, st.Before, st.After, st.Issued, m.Old, m.New, j.now):
+		case r.Held(a.Hash, st.Before, st.After, st.Issued, m.Old, m.New, j.moment()):
 			j.note(m, finding.Finding{Code: finding.ApprovalHeld, Args: map[string]string{"approval": a.Hash}})
 		}
 	}

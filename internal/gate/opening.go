@@ -166,7 +166,7 @@ func (j *judgement) open(m *move) bool {
 		return false
 	}
 	o := r.Opening
-	if r.Held(o.Mark(), "", "", o.Opened, m.Old, m.New, j.now) {
+	if r.Held(o.Mark(), "", "", o.Opened, m.Old, m.New, j.moment()) {
 		j.note(m, finding.Finding{Code: finding.OpeningHeld, Args: map[string]string{"opening": o.ID}})
 		return true
 	}
@@ -225,7 +225,7 @@ func (j *judgement) opened(m *move) state.Step {
 func (j *judgement) stillOpen(r *state.Record, m *move) {
 	o := m.opening
 	switch {
-	case r.Held(o.Mark(), "", "", o.Opened, m.Old, m.New, j.now):
+	case r.Held(o.Mark(), "", "", o.Opened, m.Old, m.New, j.moment()):
 		j.note(m, finding.Finding{Code: finding.OpeningHeld, Args: map[string]string{"opening": o.ID}})
 		return
 	case r.Opening == nil || r.Opening.ID != o.ID, !r.Opening.Allows(m.state, j.Protected.Digest(), j.now):

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/sealgate/sealgate/internal/approval"
@@ -58,6 +59,23 @@ func (j *judgement) takeWithdrawal(m *move, w approval.SignedWithdrawal) {
 		j.insist(m, finding.Finding{Code: finding.WithdrawalLate, Severity: finding.Note,
 			Args: map[string]string{"approval": of, "other": ref}})
 	}
+	for _, ref := range j.takenFor(of) {
+		j.insist(m, finding.Finding{Code: finding.WithdrawalOvertaken, Severity: finding.Note,
+			Args: map[string]string{"approval": of, "other": ref}})
+	}
+}
+
+// takenFor are the protected refs to which a push is under way that was let in with
+// an approval or override: no withdrawal keeps it from landing.
+func (j *judgement) takenFor(hash string) []string {
+	var refs []string
+	for ref, r := range j.records {
+		if r.Takes(j.moment(), hash, overrideMark(hash)) {
+			refs = append(refs, ref)
+		}
+	}
+	slices.Sort(refs)
+	return refs
 }
 
 // isWithdrawn tells whether a withdrawal of the approval is there, or in this

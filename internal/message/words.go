@@ -50,7 +50,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.ApprovalHeld: {
 		say:   "approval {approval} is in use by another push that is under way",
-		hints: []string{"wait for that push, or push again in ten minutes"},
+		hints: []string{"it is free once that push has ended, and ten minutes have passed"},
 	},
 	finding.ApprovalExpired: {
 		say:   "{signed-thing} expired at {expires}",
@@ -221,8 +221,8 @@ var wordings = map[finding.Code]wording{
 		hints: []string{"the admin runs:  prereceive adopt {ref}"},
 	},
 	finding.ReplayedOldMove: {
-		say:   "{old} was left more than once in the last ten minutes; not back to it",
-		hints: []string{"wait ten minutes and push again"},
+		say:   "a push that was let in twice leads from {old}; not back to it",
+		hints: []string{"push again once both have ended, and ten minutes have passed"},
 	},
 	finding.BreakGlass: {
 		say:   "BREAK-GLASS: this passed by an admin's word; no maintainer approved it",
@@ -231,7 +231,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.OpeningHeld: {
 		say:   "the admin's opening {opening} is in use by another push that is under way",
-		hints: []string{"wait for that push, or push again in ten minutes"},
+		hints: []string{"it is free once that push has ended, and ten minutes have passed"},
 	},
 	finding.OpeningGone: {
 		say:   "the admin's opening {opening} was used or closed meanwhile; nothing moved",
@@ -279,6 +279,11 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.WithdrawalLate: {
 		say:   "{other} used it before, and keeps what it brought",
+		quiet: true,
+	},
+	finding.WithdrawalOvertaken: {
+		say:   "but a push to {other} was let in with it, and may still land",
+		hints: []string{"an admin sees that push, and can end it:  prereceive status"},
 		quiet: true,
 	},
 	finding.OverrideRecorded: {

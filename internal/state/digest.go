@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,21 @@ func Of(ctx context.Context, repo *gitrepo.Repo, treeish string, protected polic
 		return "", v.Broken
 	}
 	return s.State(ctx, v)
+}
+
+const malformed = "protected-tree v1, malformed\x00"
+
+// AsFound is State of what stands already: where trees at the protected paths are not
+// ones that git would write, a digest of their ids in its place. It is a state to leave
+// and never one to come to: nothing new has it.
+func (s *Scanner) AsFound(ctx context.Context, v *View) (string, error) {
+	sum, err := s.State(ctx, v)
+	var broken *Broken
+	if err == nil || !errors.As(err, &broken) {
+		return sum, err
+	}
+	hash := sha256.Sum256([]byte(malformed + v.Mark))
+	return "sha256:" + hex.EncodeToString(hash[:]), nil
 }
 
 // State is the digest of the protected entries of a view: sha256 of

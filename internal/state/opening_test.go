@@ -38,11 +38,11 @@ func TestAnOpeningIsUsedOnceItsMoveLanded(t *testing.T) {
 	t.Parallel()
 	o := anOpening()
 	r := &Record{Good: Tip{Commit: "a", State: "A", At: noon}, Opening: o}
-	r.Accept(Move{Old: "a", New: "b", State: "B", Steps: []Step{step("A", "B", o.Mark())}}, noon.Add(time.Minute))
+	r.Accept(Move{Old: "a", New: "b", State: "B", Steps: []Step{step("A", "B", o.Mark())}}, Way{}, at(noon.Add(time.Minute)))
 	if r.UsedUp(o.Mark(), "", "", o.Opened) || r.Opening == nil {
 		t.Fatal("used before it landed")
 	}
-	if !r.Held(o.Mark(), "", "", o.Opened, "a", "c", noon.Add(2*time.Minute)) || r.Held(o.Mark(), "", "", o.Opened, "a", "b", noon.Add(2*time.Minute)) {
+	if !r.Held(o.Mark(), "", "", o.Opened, "a", "c", at(noon.Add(2*time.Minute))) || r.Held(o.Mark(), "", "", o.Opened, "a", "b", at(noon.Add(2*time.Minute))) {
 		t.Fatal("it is not held for its move alone")
 	}
 	if _, err := r.Settle("b", line("ab")); err != nil {
@@ -64,7 +64,7 @@ func TestALaterOpeningOutlivesAnEarlierOne(t *testing.T) {
 	first, next := anOpening(), anOpening()
 	next.ID = "0011223344556677"
 	r := &Record{Good: Tip{Commit: "a", At: noon}, Opening: first}
-	r.Accept(Move{Old: "a", New: "b", State: "B", Steps: []Step{step("", "B", first.Mark())}}, noon)
+	r.Accept(Move{Old: "a", New: "b", State: "B", Steps: []Step{step("", "B", first.Mark())}}, Way{}, at(noon))
 	r.Opening = next
 	if _, err := r.Settle("b", line("ab")); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 )
 
 // HoldTime is how long an accepted move that has not landed keeps its approvals
-// from other moves.
+// from other moves at least; while its push has not ended, it keeps them longer.
 const HoldTime = 10 * time.Minute
 
 // maxPending bounds a record; older moves without approvals go first.
@@ -43,16 +43,29 @@ type Move struct {
 	Paths string `json:"paths"`
 	Mark  string `json:"mark"`
 	Steps []Step `json:"steps,omitempty"`
-	// At are the times it was accepted at, oldest first.
-	At []time.Time `json:"accepted"`
+	// Accepted are its acceptances, oldest first.
+	Accepted []Acceptance `json:"accepted"`
+}
+
+// Acceptance is a push that was let in with the move.
+type Acceptance struct {
+	At  time.Time `json:"at"`
+	Way Way       `json:"way,omitzero"`
 }
 
 func (m Move) last() time.Time {
-	if len(m.At) == 0 {
+	if len(m.Accepted) == 0 {
 		return time.Time{}
 	}
-	return m.At[len(m.At)-1]
+	return m.Accepted[len(m.Accepted)-1].At
 }
+
+// UnderWay are the acceptances that may still land.
+func (m Move) UnderWay(p Present) []Acceptance {
+	return slices.DeleteFunc(slices.Clone(m.Accepted), func(a Acceptance) bool { return !p.underWay(a) })
+}
+
+func (m Move) underWay(p Present) bool { return slices.ContainsFunc(m.Accepted, p.underWay) }
 
 // Use is a step that was taken.
 type Use struct {
@@ -146,7 +159,7 @@ func (r *Record) take(m Move, actual string) {
 		r.Used = append(r.Used, Use{Step: step, Commit: m.New, At: m.last()})
 		r.spend(step)
 	}
-	if len(m.At) > 1 {
+	if len(m.Accepted) > 1 {
 		r.Repeated = append(r.Repeated, m)
 	}
 	if r.Good.Commit == actual && m.New != actual {
@@ -183,44 +196,55 @@ func (r *Record) Spent(hash string) bool {
 	return slices.ContainsFunc(r.Used, func(u Use) bool { return slices.Contains(u.Hashes, hash) })
 }
 
-// Held says that an accepted move other than old to new, younger than HoldTime,
-// will use up the approval when it lands.
-func (r *Record) Held(hash, before, after string, issued time.Time, old, new string, now time.Time) bool {
+// Held says that an accepted move other than old to new, which is under way, will use
+// up the approval when it lands.
+func (r *Record) Held(hash, before, after string, issued time.Time, old, new string, p Present) bool {
 	return slices.ContainsFunc(r.Pending, func(m Move) bool {
-		if m.Old == old && m.New == new || now.Sub(m.last()) >= HoldTime {
+		if m.Old == old && m.New == new {
 			return false
 		}
-		return slices.ContainsFunc(m.Steps, func(s Step) bool {
+		takes := slices.ContainsFunc(m.Steps, func(s Step) bool {
 			return slices.Contains(s.Hashes, hash) || s.Before == before && s.After == after && !issued.After(m.last())
 		})
+		return takes && m.underWay(p)
+	})
+}
+
+// Takes says that a move which is under way will use up one of these when it lands.
+func (r *Record) Takes(p Present, hashes ...string) bool {
+	return slices.ContainsFunc(r.Pending, func(m Move) bool {
+		takes := slices.ContainsFunc(m.Steps, func(s Step) bool {
+			return slices.ContainsFunc(hashes, func(hash string) bool { return slices.Contains(s.Hashes, hash) })
+		})
+		return takes && m.underWay(p)
 	})
 }
 
 // Bounces says that new is where a move started that may land a second time: it was
-// accepted more than once, and the last time within HoldTime. Whichever of the
-// acceptances landed, the last may still be under way.
-func (r *Record) Bounces(new string, now time.Time) bool {
-	again := func(m Move) bool { return m.Old == new && m.repeated(now) }
+// accepted more than once, and is under way. Whichever of the acceptances landed,
+// another may still land.
+func (r *Record) Bounces(new string, p Present) bool {
+	again := func(m Move) bool { return m.Old == new && m.repeated(p) }
 	return slices.ContainsFunc(r.Pending, again) || slices.ContainsFunc(r.Repeated, again)
 }
 
-func (m Move) repeated(now time.Time) bool {
-	return len(m.At) > 1 && now.Sub(m.last()) < HoldTime
-}
+func (m Move) repeated(p Present) bool { return len(m.Accepted) > 1 && m.underWay(p) }
 
-// Accept notes a move; the same move again is noted as one more acceptance.
-func (r *Record) Accept(m Move, now time.Time) {
-	now = now.UTC()
-	m.At = []time.Time{now}
+// Accept notes a move that comes by way; the same move again is noted as one more
+// acceptance. Acceptances that cannot land any more are dropped, so that a record
+// does not grow.
+func (r *Record) Accept(m Move, way Way, p Present) {
+	this := Acceptance{At: p.Now.UTC(), Way: way}
+	m.Accepted = []Acceptance{this}
 	if i := slices.IndexFunc(r.Pending, func(p Move) bool { return p.Old == m.Old && p.New == m.New }); i >= 0 {
 		before := r.Pending[i]
-		m.At = append(recent(before.At, now), now)
+		m.Accepted = append(before.UnderWay(p), this)
 		m.Steps = union(before.Steps, m.Steps)
 		r.Pending = slices.Delete(r.Pending, i, i+1)
 	}
 	r.Pending = append(r.Pending, m)
-	r.Repeated = slices.DeleteFunc(r.Repeated, func(m Move) bool { return !m.repeated(now) })
-	r.prune(now)
+	r.Repeated = slices.DeleteFunc(r.Repeated, func(m Move) bool { return !m.repeated(p) })
+	r.prune(p)
 }
 
 // union: either acceptance may be the one that lands.
@@ -239,15 +263,10 @@ func union(a, b []Step) []Step {
 	return out
 }
 
-// recent keeps the times that still matter, so that a record does not grow.
-func recent(times []time.Time, now time.Time) []time.Time {
-	return slices.DeleteFunc(slices.Clone(times), func(at time.Time) bool { return now.Sub(at) >= HoldTime })
-}
-
 // prune drops moves without approvals that are not under way any more. What took an
 // approval stays, for who may have used it.
-func (r *Record) prune(now time.Time) {
-	r.Pending = slices.DeleteFunc(r.Pending, func(m Move) bool { return len(m.Steps) == 0 && now.Sub(m.last()) >= HoldTime })
+func (r *Record) prune(p Present) {
+	r.Pending = slices.DeleteFunc(r.Pending, func(m Move) bool { return len(m.Steps) == 0 && !m.underWay(p) })
 	for i := 0; len(r.Pending) > maxPending && i < len(r.Pending)-1; {
 		if len(r.Pending[i].Steps) == 0 {
 			r.Pending = slices.Delete(r.Pending, i, i+1)

@@ -28,7 +28,7 @@ func step(before, after string, hashes ...string) Step {
 
 func TestAMoveThatLandedIsSettledAndItsApprovalsUsed(t *testing.T) {
 	r := &Record{Good: Tip{Commit: "a", State: "A", At: noon}}
-	r.Accept(Move{Old: "a", New: "b", State: "B", Steps: []Step{step("A", "B", "h1")}}, noon.Add(time.Minute))
+	r.Accept(Move{Old: "a", New: "b", State: "B", Steps: []Step{step("A", "B", "h1")}}, Way{}, at(noon.Add(time.Minute)))
 	if changed, _ := r.Settle("a", line("ab")); changed || r.UsedUp("h1", "A", "B", noon) {
 		t.Fatal("settled before it landed")
 	}
@@ -45,8 +45,8 @@ func TestAMoveThatLandedIsSettledAndItsApprovalsUsed(t *testing.T) {
 
 func TestAMoveIsSettledLateAndThroughALaterTip(t *testing.T) {
 	r := &Record{Good: Tip{Commit: "a", At: noon}}
-	r.Accept(Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}, noon.Add(time.Minute))
-	r.Accept(Move{Old: "b", New: "c"}, noon.Add(2*time.Minute))
+	r.Accept(Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}, Way{}, at(noon.Add(time.Minute)))
+	r.Accept(Move{Old: "b", New: "c"}, Way{}, at(noon.Add(2*time.Minute)))
 	if _, err := r.Settle("d", line("abcd")); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestAMoveIsSettledLateAndThroughALaterTip(t *testing.T) {
 
 func TestARewindThatDidNotLandStaysPending(t *testing.T) {
 	r := &Record{Good: Tip{Commit: "b", State: "B", At: noon}}
-	r.Accept(Move{Old: "b", New: "a", State: "A", Steps: []Step{step("B", "A", "h1")}}, noon.Add(time.Minute))
+	r.Accept(Move{Old: "b", New: "a", State: "A", Steps: []Step{step("B", "A", "h1")}}, Way{}, at(noon.Add(time.Minute)))
 	if changed, _ := r.Settle("b", line("ab")); changed || r.Good.Commit != "b" || r.UsedUp("h1", "B", "A", noon) {
 		t.Fatalf("a rewind is taken for landed: %+v", r)
 	}
@@ -68,8 +68,8 @@ func TestARewindThatDidNotLandStaysPending(t *testing.T) {
 
 func TestApprovalsOfAnotherMoveAreHeldForTenMinutes(t *testing.T) {
 	r := &Record{}
-	r.Accept(Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}, noon)
-	held := func(old, new string, at time.Time) bool { return r.Held("h1", "A", "B", noon, old, new, at) }
+	r.Accept(Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}, Way{}, at(noon))
+	held := func(old, new string, when time.Time) bool { return r.Held("h1", "A", "B", noon, old, new, at(when)) }
 	if !held("a", "c", noon.Add(9*time.Minute)) || !held("x", "b", noon.Add(time.Minute)) {
 		t.Error("another move may use it")
 	}
@@ -83,8 +83,8 @@ func TestApprovalsOfAnotherMoveAreHeldForTenMinutes(t *testing.T) {
 
 func TestApprovalsThatAnotherMoveUsedAreNotUsedTwice(t *testing.T) {
 	r := &Record{Good: Tip{Commit: "a", At: noon}}
-	r.Accept(Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}, noon.Add(time.Minute))
-	r.Accept(Move{Old: "a", New: "c", Steps: []Step{step("A", "B", "h1")}}, noon.Add(20*time.Minute))
+	r.Accept(Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}, Way{}, at(noon.Add(time.Minute)))
+	r.Accept(Move{Old: "a", New: "c", Steps: []Step{step("A", "B", "h1")}}, Way{}, at(noon.Add(20*time.Minute)))
 	if _, err := r.Settle("c", line("abc")); err != nil {
 		t.Fatal(err)
 	}
@@ -96,31 +96,31 @@ func TestApprovalsThatAnotherMoveUsedAreNotUsedTwice(t *testing.T) {
 func TestAMoveAcceptedTwiceCannotBeTakenBackAtOnce(t *testing.T) {
 	r := &Record{Good: Tip{Commit: "a", At: noon}}
 	move := Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}
-	r.Accept(move, noon)
-	if r.Bounces("a", noon) {
+	r.Accept(move, Way{}, at(noon))
+	if r.Bounces("a", at(noon)) {
 		t.Error("accepted once, and back is refused")
 	}
-	r.Accept(move, noon.Add(time.Minute))
-	if len(r.Pending) != 1 || !r.Bounces("a", noon.Add(2*time.Minute)) {
+	r.Accept(move, Way{}, at(noon.Add(time.Minute)))
+	if len(r.Pending) != 1 || !r.Bounces("a", at(noon.Add(2*time.Minute))) {
 		t.Errorf("back is possible: %+v", r)
 	}
 	if _, err := r.Settle("b", line("ab")); err != nil {
 		t.Fatal(err)
 	}
-	if !r.Bounces("a", noon.Add(2*time.Minute)) || r.Bounces("b", noon) {
+	if !r.Bounces("a", at(noon.Add(2*time.Minute))) || r.Bounces("b", at(noon)) {
 		t.Errorf("after it landed: %+v", r)
 	}
 	// The first one may have landed, and the second still be under way.
-	if !r.Bounces("a", noon.Add(HoldTime+time.Second)) || r.Bounces("a", noon.Add(HoldTime+time.Minute)) {
+	if !r.Bounces("a", at(noon.Add(HoldTime+time.Second))) || r.Bounces("a", at(noon.Add(HoldTime+time.Minute))) {
 		t.Errorf("ten minutes after: %+v", r)
 	}
 }
 
 func TestRecordsStayBounded(t *testing.T) {
 	r := &Record{}
-	r.Accept(Move{Old: "a", New: "signed", Steps: []Step{step("A", "B", "h1")}}, noon)
+	r.Accept(Move{Old: "a", New: "signed", Steps: []Step{step("A", "B", "h1")}}, Way{}, at(noon))
 	for i := range 2 * maxPending {
-		r.Accept(Move{Old: "a", New: string(rune('A' + i))}, noon)
+		r.Accept(Move{Old: "a", New: string(rune('A' + i))}, Way{}, at(noon))
 	}
 	if len(r.Pending) > maxPending || r.Pending[0].New != "signed" {
 		t.Errorf("%d moves, the first is %q", len(r.Pending), r.Pending[0].New)
@@ -131,13 +131,13 @@ func TestRecordsStayBounded(t *testing.T) {
 // kept, for it may have used them.
 func TestMovesThatAreNotUnderWayAnyMoreGo(t *testing.T) {
 	r := &Record{}
-	r.Accept(Move{Old: "a", New: "signed", Steps: []Step{step("A", "B", "h1")}}, noon)
-	r.Accept(Move{Old: "a", New: "plain"}, noon)
-	r.Accept(Move{Old: "a", New: "later"}, noon.Add(HoldTime-time.Second))
+	r.Accept(Move{Old: "a", New: "signed", Steps: []Step{step("A", "B", "h1")}}, Way{}, at(noon))
+	r.Accept(Move{Old: "a", New: "plain"}, Way{}, at(noon))
+	r.Accept(Move{Old: "a", New: "later"}, Way{}, at(noon.Add(HoldTime-time.Second)))
 	if len(r.Pending) != 3 {
 		t.Fatalf("under way: %+v", r.Pending)
 	}
-	r.Accept(Move{Old: "a", New: "last"}, noon.Add(HoldTime))
+	r.Accept(Move{Old: "a", New: "last"}, Way{}, at(noon.Add(HoldTime)))
 	var names []string
 	for _, m := range r.Pending {
 		names = append(names, m.New)
@@ -149,7 +149,7 @@ func TestMovesThatAreNotUnderWayAnyMoreGo(t *testing.T) {
 
 func TestAFailureToLookAtHistoryIsNoSettlement(t *testing.T) {
 	r := &Record{Good: Tip{Commit: "a"}}
-	r.Accept(Move{Old: "a", New: "b"}, noon)
+	r.Accept(Move{Old: "a", New: "b"}, Way{}, at(noon))
 	fail := errors.New("git failed")
 	if _, err := r.Settle("c", func(string, string) (bool, error) { return false, fail }); !errors.Is(err, fail) || len(r.Pending) != 1 {
 		t.Fatalf("%v, %+v", err, r)
@@ -173,7 +173,7 @@ func TestRecordsAreKept(t *testing.T) {
 	}
 	a := &Record{Ref: "refs/heads/a", Begun: noon, Good: Tip{Commit: "x", At: noon}}
 	b := &Record{Ref: "refs/heads/b", Begun: noon}
-	a.Accept(Move{Old: "x", New: "y", Steps: []Step{step("A", "B", "h")}}, noon)
+	a.Accept(Move{Old: "x", New: "y", Steps: []Step{step("A", "B", "h")}}, Way{}, at(noon))
 	if err := l.Save(a, b); err != nil {
 		t.Fatal(err)
 	}

@@ -29,9 +29,11 @@ type View struct {
 	Protected, Forbidden []Entry
 	// Aliases are the entries that alias one of them.
 	Aliases []Entry
-	// Broken is what is wrong with the trees that were read on the way; nil when
-	// nothing is.
+	// Broken is the first thing that is wrong with the trees that were read on the way;
+	// nil when nothing is. See Fault.
 	Broken *Broken
+
+	faults []fault
 
 	// Mark identifies Protected across processes: equal marks are equal states.
 	Mark string
@@ -80,7 +82,7 @@ const (
 type part struct {
 	protected, forbidden, aliases []Entry
 	below                         []place // directories that were looked into
-	broken                        *Broken
+	faults                        []fault
 	view                          *View // of a root's part, once it was put together
 }
 
@@ -239,27 +241,31 @@ func tooMany(path string) *Broken {
 // scan sorts the entries of one tree. prefix ends in a slash, or is empty. The
 // directories to look into go to dirs, unless that was done before.
 func (s *Scanner) scan(data []byte, width int, prefix string, dirs *[]Entry) *part {
-	var broken *Broken
+	var faults []fault
 	t := treeReader{rest: data, width: width, heads: s.heads[:0]}
 	s.hits = s.hits[:0]
 	name := append(s.name[:0], prefix...)
 	for {
 		raw, ok, what := t.next()
-		if what != "" && broken == nil {
-			broken = &Broken{Path: prefix + string(raw.name), What: what}
+		if what != "" {
+			faults = noted(faults, raw, prefix, what, data)
 		}
 		if !ok {
 			break
 		}
 		name = append(name[:len(prefix)], raw.name...)
 		s.looked += len(name)
-		if c := s.classify(name); c != 0 {
+		c := s.classify(name)
+		if what != "" {
+			c |= s.beneath(name, prefix)
+		}
+		if c != 0 {
 			s.hits = append(s.hits, hit{c, raw})
 		}
 	}
 	s.heads, s.name = t.heads[:0], name
-	if broken != nil || s.deep {
-		return s.part(prefix, broken, dirs)
+	if faults != nil || s.deep {
+		return s.part(prefix, faults, dirs)
 	}
 	// Nearly every tree of a history has what the one before it has.
 	key := append(append(s.key[:0], prefix...), 0)
@@ -285,8 +291,8 @@ type hit struct {
 }
 
 // part keeps the hits of one tree.
-func (s *Scanner) part(prefix string, broken *Broken, dirs *[]Entry) *part {
-	p := &part{broken: broken}
+func (s *Scanner) part(prefix string, faults []fault, dirs *[]Entry) *part {
+	p := &part{faults: faults}
 	for _, h := range s.hits {
 		e := h.entry(prefix + string(h.name))
 		p.sort(h.class, e)
@@ -294,7 +300,7 @@ func (s *Scanner) part(prefix string, broken *Broken, dirs *[]Entry) *part {
 			continue
 		}
 		if len(e.Path) > maxPath {
-			p.broken = longPath(e.Path)
+			p.faults = append(p.faults, fault{*longPath(e.Path), e})
 			continue
 		}
 		p.below = append(p.below, placeOf(e))
@@ -390,8 +396,11 @@ func (s *Scanner) assemble(root *part) *View {
 		}
 		b.WriteString("\x00")
 	}
-	if v.Broken != nil {
-		b.WriteString(v.Broken.Path + "\x00" + v.Broken.What)
+	for _, f := range v.faults {
+		b.WriteString(f.What + "\x00" + f.entry.Mode + " " + f.entry.ID + " " + f.Path + "\x00")
+	}
+	if len(v.faults) > 0 {
+		v.Broken = &v.faults[0].Broken
 	}
 	if same := s.views[b.String()]; same != nil {
 		return same
@@ -405,9 +414,7 @@ func (s *Scanner) gather(v *View, p *part) {
 	v.Protected = append(v.Protected, p.protected...)
 	v.Forbidden = append(v.Forbidden, p.forbidden...)
 	v.Aliases = append(v.Aliases, p.aliases...)
-	if v.Broken == nil {
-		v.Broken = p.broken
-	}
+	v.faults = append(v.faults, p.faults...)
 	for _, dir := range p.below {
 		s.gather(v, s.parts[dir])
 	}
