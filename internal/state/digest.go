@@ -180,17 +180,20 @@ func (s *Scanner) list(ctx context.Context, ids, paths []string, strict bool, le
 func entriesOf(out []Entry, dir string, data []byte, width int, left *room) ([]Entry, *Broken) {
 	var broken *Broken
 	if len(data) == 0 {
-		broken = &Broken{Path: dir, What: "the directory is empty"}
+		broken = emptyDirectory(dir)
 	}
 	t := treeReader{rest: data, width: width}
 	for {
 		raw, ok, what := t.next()
 		path := dir + "/" + string(raw.name)
-		if what == "" && len(path) > maxPath {
-			what, ok = "the path is too long", false
-		}
 		if what != "" && broken == nil {
 			broken = &Broken{Path: path, What: what}
+		}
+		if what == "" && len(path) > maxPath {
+			ok = false
+			if broken == nil {
+				broken = longPath(path)
+			}
 		}
 		if !ok || !left.take(path) {
 			return out, broken

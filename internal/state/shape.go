@@ -40,7 +40,7 @@ func (s *Scanner) Sound(ctx context.Context, v *View) (*Broken, error) {
 			return nil, err
 		}
 		if sh.broken != nil {
-			return &Broken{Path: join(e.Path, sh.broken.Path), What: sh.broken.What}, nil
+			return &Broken{Path: join(e.Path, sh.broken.Path), What: sh.broken.What, Kind: sh.broken.Kind}, nil
 		}
 		if len(e.Path)+1+sh.longest > maxPath {
 			return longPath(e.Path), nil
@@ -123,7 +123,7 @@ func (s *Scanner) sum(root string, read map[string]*shape) {
 func shapeOf(data []byte, width int) *shape {
 	sh := &shape{}
 	if len(data) == 0 {
-		sh.broken = &Broken{What: "the directory is empty"}
+		sh.broken = emptyDirectory("")
 	}
 	t := treeReader{rest: data, width: width}
 	for {
@@ -152,7 +152,7 @@ func (sh *shape) add(known map[string]*shape) {
 	for _, b := range sh.below {
 		c := known[b.id]
 		if c.broken != nil && sh.broken == nil {
-			sh.broken = &Broken{Path: b.name + "/" + c.broken.Path, What: c.broken.What}
+			sh.broken = &Broken{Path: join(b.name, c.broken.Path), What: c.broken.What, Kind: c.broken.Kind}
 		}
 		sh.bytes = min(plenty, sh.bytes+c.bytes+c.entries*(len(b.name)+1))
 		sh.entries = min(plenty, sh.entries+c.entries)

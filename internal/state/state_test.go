@@ -273,6 +273,53 @@ func TestTreesThatSpellOutWithoutBoundAreRefused(t *testing.T) {
 	}
 }
 
+// What is to be done about a broken tree depends on what is wrong: git's own check
+// has nothing against some of them. Sound, which reads each tree once, and State say
+// the same of each.
+func TestFaultsOfTreesAreToldApart(t *testing.T) {
+	r := newRepo(t)
+	a := r.blob("a")
+	long := r.tree(Entry{"x", modeFile, a})
+	for range 20 {
+		long = r.tree(Entry{strings.Repeat("n", 4000), modeDir, long})
+	}
+	wide := r.tree(Entry{"x", modeFile, a}, Entry{"y", modeFile, a})
+	for name, c := range map[string]struct {
+		tree string
+		kind Fault
+		path string // its beginning
+	}{
+		"a mode of its own":  {r.tree(Entry{"fees", "100600", a}), Malformed, "oracles/fees"},
+		"an empty directory": {r.tree(Entry{"sub", modeDir, r.tree()}), EmptyDirectory, "oracles/sub"},
+		"a long path":        {long, LongPath, "oracles"},
+		"too many files":     {wide, TooMany, "oracles"},
+	} {
+		s := NewScanner(r.Repo, protected(t), policy.Patterns{})
+		if c.kind == TooMany {
+			s.limits.leaves.entries = 1
+		}
+		v, err := s.View(ctx, r.tree(Entry{"oracles", modeDir, c.tree}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sound, err := s.Sound(ctx, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.State(ctx, v)
+		var broken *Broken
+		if !errors.As(err, &broken) || sound == nil {
+			t.Errorf("%s: error %v, sound says %v", name, err, sound)
+			continue
+		}
+		for _, b := range []*Broken{sound, broken} {
+			if b.Kind != c.kind || !strings.HasPrefix(b.Path, c.path) || len(b.Path) > 100 {
+				t.Errorf("%s: %v, %+v", name, b.Kind, b)
+			}
+		}
+	}
+}
+
 func TestACutOffTreeHasNoState(t *testing.T) {
 	r := newRepo(t)
 	for _, raw := range []string{"100644 oracles", "100644 oracles\x00abc", "100644oracles\x00" + strings.Repeat("x", 20), " oracles\x00" + strings.Repeat("x", 20)} {

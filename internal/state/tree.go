@@ -17,6 +17,37 @@ import (
 type Broken struct {
 	Path string // the entry, or the directory; empty is the root
 	What string
+	Kind Fault
+}
+
+// Fault is what is to be done about a broken tree.
+type Fault uint8
+
+// The faults. Git's own check (git fsck --strict) shows Malformed ones only: it has
+// nothing against an empty directory, which git merely never writes, nor against
+// what is longer or more than is read.
+const (
+	Malformed Fault = iota
+	EmptyDirectory
+	LongPath
+	TooMany
+)
+
+func (f Fault) String() string {
+	switch f {
+	case EmptyDirectory:
+		return "empty-directory"
+	case LongPath:
+		return "long-path"
+	case TooMany:
+		return "too-many"
+	default:
+		return "malformed"
+	}
+}
+
+func emptyDirectory(path string) *Broken {
+	return &Broken{Path: path, What: "the directory is empty", Kind: EmptyDirectory}
 }
 
 func (b *Broken) Error() string { return fmt.Sprintf("read tree entry %q: %s", b.Path, b.What) }

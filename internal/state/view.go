@@ -235,7 +235,7 @@ func (s *Scanner) level(dirs []Entry) (once []string, at map[string][]string, er
 }
 
 func tooMany(path string) *Broken {
-	return &Broken{Path: path, What: "the trees spell out to more than is read"}
+	return &Broken{Path: path, What: "the trees spell out to more than is read", Kind: TooMany}
 }
 
 // scan sorts the entries of one tree. prefix ends in a slash, or is empty. The
@@ -309,8 +309,9 @@ func (s *Scanner) part(prefix string, faults []fault, dirs *[]Entry) *part {
 	return p
 }
 
+// longPath names a path that is too long by its beginning.
 func longPath(path string) *Broken {
-	return &Broken{Path: path[:80] + "...", What: "the path is too long"}
+	return &Broken{Path: path[:min(len(path), 80)] + "...", What: fmt.Sprintf("the path is too long, more than %d bytes", maxPath), Kind: LongPath}
 }
 
 func (p *part) sort(c class, e Entry) {
