@@ -8,7 +8,7 @@ import "slices"
 // maintainer approves.
 const (
 	// Protected paths and their approvals.
-	ProtectedChangeUnapproved Code = "protected-change-unapproved" // Path; Items: meanings, files; files (how many); topic, rev
+	ProtectedChangeUnapproved Code = "protected-change-unapproved" // Path; Items: meanings, files; files (how many); topic, rev; gone (the good tip, where it is not here)
 	HistoryUnapproved         Code = "history-unapproved"          // Items: commits to drop; topic
 	ThresholdShort            Code = "threshold-short"             // have, need, rev
 	ApprovalStale             Code = "approval-stale"              // approval, rev
@@ -29,7 +29,7 @@ const (
 	ApprovalAuthor            Code = "approval-author"             // approval, person
 	ReasonDiffers             Code = "reason-differs"              // shown, signed
 	SpecMoved                 Code = "spec-moved"                  // oracles and harness in one push
-	OracleChangePending       Code = "oracle-change-pending"       // Path; Items; files; topic, rev
+	OracleChangePending       Code = "oracle-change-pending"       // Path; Items; files; topic, rev; gone
 	OracleChangeApproved      Code = "oracle-change-approved"      // approval, person, reason
 
 	// Oracle files.
@@ -40,8 +40,8 @@ const (
 
 	// Trees and objects.
 	ForbiddenPath   Code = "forbidden-path"    // Path, Commit or Items
-	AliasPath       Code = "alias-path"        // Path, Commit, target
-	MalformedTree   Code = "malformed-tree"    // Commit, detail
+	AliasPath       Code = "alias-path"        // Path, Commit, target; Items: commits
+	MalformedTree   Code = "malformed-tree"    // Commit, detail, fault (its kind, see state.Fault); Items: further commits
 	MalformedCommit Code = "malformed-commit"  // Commit, detail
 	BranchNotCommit Code = "branch-not-commit" // object, type
 	ObjectFormat    Code = "object-format"     // format
@@ -61,6 +61,7 @@ const (
 	RefMoved            Code = "ref-moved"        // actual, expected
 	RefMovedBehind      Code = "ref-moved-behind" // good, actual
 	RefNotAdopted       Code = "ref-not-adopted"
+	GoodTipGone         Code = "good-tip-gone"     // good, other (the ref it is of)
 	ReplayedOldMove     Code = "replayed-old-move" // old
 	BreakGlass          Code = "break-glass"       // opening, person, reason, opened, until
 	OpeningHeld         Code = "opening-held"      // opening
@@ -96,7 +97,7 @@ var codes = []Code{
 	ApprovalRevokedKey, ApprovalKeyNotValid, ApprovalAuthor, ReasonDiffers, SpecMoved, OracleChangePending,
 	OracleChangeApproved, OracleFault, OracleIDDropped, OracleIDUncovered, ChangelogMissing, ForbiddenPath, AliasPath, MalformedTree, MalformedCommit, BranchNotCommit, ObjectFormat,
 	ShallowPush, RefRefused, ProtectedRefDeleted, ReplaceRef, OracleRefRefused, OracleRefJunk, OracleRefExists,
-	OracleRefKept, WithdrawalKept, ReportJunk, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, ReplayedOldMove, BreakGlass, OpeningHeld, OpeningGone, ConfigFault,
+	OracleRefKept, WithdrawalKept, ReportJunk, GateRef, RefMoved, RefMovedBehind, RefNotAdopted, GoodTipGone, ReplayedOldMove, BreakGlass, OpeningHeld, OpeningGone, ConfigFault,
 	RepositoryMismatch, PushMalformed, LimitExceeded, RecordFailed, InternalError, TopicBackground,
 	ApprovalRecorded, ApprovalDeleted, WithdrawalRecorded, WithdrawalLate, WithdrawalOvertaken, OverrideRecorded, OverrideWithdrawn, UnjudgedPassed, ModeWarn, ModeRecord, Accepted,
 }

@@ -171,7 +171,9 @@ type judgement struct {
 	heard     int                  // how many these are
 	verdictOf map[string]verified  // by token
 	forged    int                  // how many do not verify
-	shallow   bool                 // a part of what is pushed is not here, and findings say so
+	gone      []*state.Record      // good tips that are not there, once sought; see lost
+	sought    bool
+	shallow   bool // a part of what is pushed is not here, and findings say so
 	findings  []finding.Finding
 	silent    []finding.Finding // of refs whose mode only records
 	verdicts  []Verdict

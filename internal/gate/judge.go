@@ -162,14 +162,18 @@ func (j *judgement) judgeProtected(ctx context.Context, w *walk) error {
 			j.movedBehind(m)
 			rule = j.stateRule
 		}
+		// Blame comes first: it knows the commit that brought what the rules, which look
+		// at the tip, would name once more.
+		judged := scope{w, bad, w.graph.Reach(w.graph.Find(m.commit))}
+		if err := j.blame(ctx, m, judged); err != nil {
+			return err
+		}
 		if err := rule(ctx, m, w); err != nil {
 			return err
 		}
 		if err := j.takesOn(ctx, m); err != nil {
 			return err
 		}
-		judged := scope{w, bad, w.graph.Reach(w.graph.Find(m.commit))}
-		j.blame(m, judged)
 		if !m.lawful || len(m.chain) > 0 || m.opening != nil {
 			continue
 		}
@@ -200,7 +204,9 @@ func (j *judgement) judgeOthers(ctx context.Context, w *walk) error {
 		if err != nil {
 			return err
 		}
-		j.blame(m, judged)
+		if err := j.blame(ctx, m, judged); err != nil {
+			return err
+		}
 		if err := j.historyRule(ctx, m, judged); err != nil {
 			return err
 		}
@@ -297,29 +303,66 @@ func (j *judgement) inspect(ctx context.Context, w *walk) (*faults, error) {
 	return f, nil
 }
 
-// blame adds what no approval helps against.
-func (j *judgement) blame(m *move, judged scope) {
+// blame adds what no approval helps against: one finding a cause, however many
+// commits have it.
+func (j *judgement) blame(ctx context.Context, m *move, judged scope) error {
 	bad := judged.bad
 	if len(bad.forbidden)+len(bad.aliases)+len(bad.broken) == 0 {
-		return
+		return nil
 	}
-	told := 0
-	for n := gitrepo.Node(0); int(n) < len(judged.set) && told < maxShown; n++ {
-		if !judged.set[n] || !bad.has(n) {
-			continue
+	var nodes []gitrepo.Node
+	for n := gitrepo.Node(0); int(n) < len(judged.set) && len(nodes) < maxShown; n++ {
+		if judged.set[n] && bad.has(n) {
+			nodes = append(nodes, n)
 		}
-		told++
+	}
+	nodes, err := j.sure(ctx, m, judged, nodes)
+	if err != nil || len(nodes) == 0 {
+		return err
+	}
+	for _, c := range j.causes(judged, nodes) {
+		if len(c.nodes) > 1 {
+			if c.Items, err = j.subjects(ctx, judged.graph, c.nodes); err != nil {
+				return err
+			}
+		}
+		j.note(m, c.Finding)
+	}
+	return nil
+}
+
+// cause is something to blame commits for, and these commits.
+type cause struct {
+	finding.Finding
+	nodes []gitrepo.Node
+}
+
+// causes are those of some commits, in order of the first that has each.
+func (j *judgement) causes(judged scope, nodes []gitrepo.Node) []*cause {
+	var list []*cause
+	add := func(n gitrepo.Node, f finding.Finding) {
+		same := func(c *cause) bool {
+			return c.Code == f.Code && c.Path == f.Path && c.Args["detail"] == f.Args["detail"]
+		}
+		if i := slices.IndexFunc(list, same); i >= 0 {
+			list[i].nodes = append(list[i].nodes, n)
+			return
+		}
+		list = append(list, &cause{f, []gitrepo.Node{n}})
+	}
+	for _, n := range nodes {
 		commit := judged.graph.ID(n)
-		if e, ok := bad.forbidden[n]; ok {
-			j.note(m, finding.Finding{Code: finding.ForbiddenPath, Commit: commit, Path: e.Path})
+		if e, ok := judged.bad.forbidden[n]; ok {
+			add(n, finding.Finding{Code: finding.ForbiddenPath, Commit: commit, Path: e.Path})
 		}
-		if e, ok := bad.aliases[n]; ok {
-			j.note(m, finding.Finding{Code: finding.AliasPath, Commit: commit, Path: e.Path, Args: map[string]string{"target": j.aliased(e.Path)}})
+		if e, ok := judged.bad.aliases[n]; ok {
+			add(n, finding.Finding{Code: finding.AliasPath, Commit: commit, Path: e.Path, Args: map[string]string{"target": j.aliased(e.Path)}})
 		}
-		if b, ok := bad.broken[n]; ok {
-			j.note(m, finding.Finding{Code: finding.MalformedTree, Commit: commit, Path: b.Path, Args: map[string]string{"detail": b.Error()}})
+		if b, ok := judged.bad.broken[n]; ok {
+			add(n, malformedTree(commit, b))
 		}
 	}
+	return list
 }
 
 // aliased is the pattern that a path aliases; the first, where several.

@@ -271,6 +271,10 @@ func (j *judgement) shows(ctx context.Context, m *move, v *state.View, f finding
 	if err != nil {
 		return f, err
 	}
+	if lost, err := j.baseLost(ctx, m, base); err != nil || lost != "" {
+		f.Args = with(f.Args, "gone", lost)
+		return f, err
+	}
 	files, err := j.changed(ctx, base, v)
 	if err != nil {
 		return f, err

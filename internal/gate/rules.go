@@ -34,6 +34,12 @@ func (j *judgement) stateRule(ctx context.Context, m *move, w *walk) error {
 		}
 	}
 	starts, marks, err := j.starts(ctx, m)
+	if errors.Is(err, gitrepo.ErrMissing) {
+		if lost, lerr := j.lost(ctx); lerr == nil && len(lost) > 0 {
+			j.tipGone(m, lost)
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -62,8 +68,21 @@ func (j *judgement) stateRule(ctx context.Context, m *move, w *walk) error {
 	return j.approve(ctx, m, starts)
 }
 
+// malformed refuses a move's own tree, unless blame has named it.
 func (j *judgement) malformed(m *move, b *state.Broken) {
-	j.note(m, finding.Finding{Code: finding.MalformedTree, Commit: m.commit, Path: b.Path, Args: map[string]string{"detail": b.Error()}})
+	if !j.blamed(m, finding.MalformedTree, b.Path) {
+		j.note(m, malformedTree(m.commit, b))
+	}
+}
+
+func malformedTree(commit string, b *state.Broken) finding.Finding {
+	return finding.Finding{Code: finding.MalformedTree, Commit: commit, Path: b.Path, Args: map[string]string{"detail": b.Error(), "fault": b.Kind.String()}}
+}
+
+// blamed says that a move's commits are told of with this path already.
+func (j *judgement) blamed(m *move, code finding.Code, path string) bool {
+	is := func(f finding.Finding) bool { return f.Ref == m.Ref && f.Code == code && f.Path == path }
+	return slices.ContainsFunc(j.findings, is) || slices.ContainsFunc(j.silent, is)
 }
 
 // starts are the states that a protected ref may have without an approval, and
@@ -120,6 +139,14 @@ func (j *judgement) approve(ctx context.Context, m *move, starts []string) error
 		if j.open(m) {
 			return nil
 		}
+		lost, err := j.ownLost(ctx, m)
+		if err != nil {
+			return err
+		}
+		if own != nil && lost != nil {
+			j.tipGone(m, lost) // whose commits these are is not known
+			return nil
+		}
 		if own != nil {
 			j.note(m, finding.Finding{Code: finding.ApprovalAuthor, Args: map[string]string{"approval": own.Hash, "person": own.Person, "topic": m.topicName()}})
 			return nil
@@ -148,6 +175,10 @@ func (j *judgement) takesOn(ctx context.Context, m *move) error {
 	if m.view == nil || len(m.view.Forbidden) == 0 {
 		return nil
 	}
+	if lost, err := j.ownLost(ctx, m); err != nil || lost != nil {
+		j.tipGone(m, lost)
+		return err
+	}
 	tips := j.tips()
 	if r := j.records[m.name]; r != nil && r.Good.Commit != "" {
 		tips = []*state.Record{r}
@@ -164,7 +195,7 @@ func (j *judgement) takesOn(ctx context.Context, m *move) error {
 		views = append(views, v)
 	}
 	e, ok, err := freshBelow(ctx, j.scanner, m.view, views)
-	if err == nil && ok {
+	if err == nil && ok && !j.blamed(m, finding.ForbiddenPath, e.Path) {
 		j.note(m, finding.Finding{Code: finding.ForbiddenPath, Commit: m.commit, Path: e.Path})
 	}
 	return err
@@ -185,6 +216,9 @@ func (j *judgement) historyRule(ctx context.Context, m *move, judged scope) erro
 		return nil
 	}
 	m.authorised = false
+	if loose, err = j.sure(ctx, m, judged, loose); err != nil || len(loose) == 0 {
+		return err
+	}
 	if m.change() {
 		f, err := j.shows(ctx, m, judged.views[loose[0]], finding.Finding{Code: finding.OracleChangePending, Severity: finding.Warn, Args: args("topic", m.topicName())})
 		j.note(m, f)
@@ -282,16 +316,13 @@ func (j *judgement) subjects(ctx context.Context, g *gitrepo.Graph, nodes []gitr
 }
 
 // changed are the protected files in which a view differs from a commit; from
-// none, all of them. Nothing is known of a commit that is gone.
+// none, all of them. A commit that is gone is gitrepo.ErrMissing.
 func (j *judgement) changed(ctx context.Context, from string, v *state.View) ([]string, error) {
 	base := &state.View{}
 	if from != "" {
 		var err error
-		if base, err = j.scanner.View(ctx, from+"^{tree}"); err != nil && !errors.Is(err, gitrepo.ErrMissing) {
+		if base, err = j.scanner.View(ctx, from+"^{tree}"); err != nil {
 			return nil, err
-		}
-		if err != nil {
-			return nil, nil
 		}
 	}
 	before, err := j.scanner.Below(ctx, base.Protected)

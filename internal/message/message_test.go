@@ -60,7 +60,7 @@ var samples = map[finding.Code]finding.Finding{
 	finding.ChangelogMissing:          {Items: []string{"fee_within_cap: max 500 -> 900 (widened)"}, Args: args{"patterns": "CHANGELOG*, changelog/**"}},
 	finding.ForbiddenPath:             {Path: "sealed/MANIFEST.json", Commit: commitID},
 	finding.AliasPath:                 {Path: "Oracles/fees.toml", Commit: commitID, Args: args{"target": "oracles/"}},
-	finding.MalformedTree:             {Commit: commitID, Args: args{"detail": "two entries named oracles"}},
+	finding.MalformedTree:             {Commit: commitID, Args: args{"detail": "two entries named oracles", "fault": "malformed"}},
 	finding.MalformedCommit:           {Commit: commitID, Args: args{"detail": "two tree headers"}},
 	finding.BranchNotCommit:           {Args: args{"object": commitID, "type": "blob"}},
 	finding.ObjectFormat:              {Args: args{"format": "sha256"}},
@@ -78,6 +78,7 @@ var samples = map[finding.Code]finding.Finding{
 	finding.RefMoved:                  {},
 	finding.RefMovedBehind:            {Severity: finding.Warn, Args: args{"actual": commitID, "good": otherID}},
 	finding.RefNotAdopted:             {Severity: finding.NotJudged},
+	finding.GoodTipGone:               {Severity: finding.NotJudged, Args: args{"good": otherID, "other": "refs/heads/release/1"}},
 	finding.ReplayedOldMove:           {Args: args{"old": otherID}},
 	finding.BreakGlass: {Severity: finding.Warn, Args: args{"opening": "9f2c01d7e3b44a65", "person": "root (an-admin)", "reason": "the signing keys are on a lost laptop",
 		"opened": "2026-12-14T09:00:00Z", "until": "2026-12-14T09:15:00Z"}},
@@ -162,6 +163,32 @@ func TestEveryCodeHasItsWords(t *testing.T) {
 	if len(samples) != len(finding.Codes()) || len(wordings) != len(finding.Codes()) {
 		t.Errorf("%d codes, %d samples, %d words", len(finding.Codes()), len(samples), len(wordings))
 	}
+}
+
+// Git's own check is named where it shows what is wrong.
+func TestFaultsOfTreesHaveTheirOwnNextSteps(t *testing.T) {
+	var got strings.Builder
+	for _, c := range []struct{ fault, detail string }{
+		{"malformed", `read tree entry "oracles/fees.toml": the name stands twice`},
+		{"empty-directory", `read tree entry "oracles/old": the directory is empty`},
+		{"long-path", `read tree entry "oracles...": the path is too long`},
+		{"too-many", `read tree entry "oracles": they spell out to too much`},
+		{"", "two entries named oracles"},
+	} {
+		f := finding.Finding{Code: finding.MalformedTree, Ref: mainRef, Commit: commitID, Args: args{"detail": c.detail, "fault": c.fault}}
+		text := render(t, Report{Findings: []finding.Finding{f}, Contact: contact})
+		if shows := c.fault == "malformed" || c.fault == ""; shows != strings.Contains(text, "git fsck") {
+			t.Errorf("%q: git fsck is named, or is not:\n%s", c.fault, text)
+		}
+		got.WriteString(text)
+	}
+	golden(t, "faults-of-trees", got.String())
+}
+
+// Where the good tip is gone, it is said why no file is named, and what to do.
+func TestAChangeFromATipThatIsGone(t *testing.T) {
+	f := finding.Finding{Code: finding.ProtectedChangeUnapproved, Ref: mainRef, Args: args{"gone": otherID}}
+	golden(t, "change-from-a-tip-gone", render(t, Report{Findings: []finding.Finding{f}, Contact: contact}))
 }
 
 // What is pushed below refs/oracle/ is called what it is.

@@ -25,6 +25,7 @@ const (
 	notJudged    = "not judged: "
 	checkFirst   = "see all of them before a push:  git oracle check"
 	pushAgain    = "push again; if it stays so, tell the contact below"
+	bringBack    = "who has it brings it back:  git push origin {good}:refs/heads/found"
 )
 
 var wordings = map[finding.Code]wording{
@@ -148,8 +149,8 @@ var wordings = map[finding.Code]wording{
 		hints: []string{"rename it: on some systems it would take that path's place"},
 	},
 	finding.MalformedTree: {
-		say:   "{commit} has a tree that git would not write: {detail}",
-		hints: []string{"git fsck --strict shows it; make the commit again with git itself"},
+		say:   "{commit} {tree-fault}",
+		hints: []string{"{tree-mend}"},
 	},
 	finding.MalformedCommit: {
 		say:   "{commit} is a commit that git would not write: {detail}",
@@ -219,6 +220,10 @@ var wordings = map[finding.Code]wording{
 	finding.RefNotAdopted: {
 		say:   notJudged + "the ref is protected now, and nobody has adopted its tip",
 		hints: []string{"the admin runs:  prereceive adopt {ref}"},
+	},
+	finding.GoodTipGone: {
+		say:   notJudged + "{good}, the good tip of {other}, is gone from here",
+		hints: []string{bringBack, "else the admin looks (prereceive doctor):  prereceive adopt {other-ref}"},
 	},
 	finding.ReplayedOldMove: {
 		say:   "a push that was let in twice leads from {old}; not back to it",
@@ -331,6 +336,10 @@ func findingBlock(f finding.Finding, most int) block {
 	for _, hint := range words.hints {
 		b.hints = append(b.hints, facts.fill(hint))
 	}
+	if f.Args["gone"] != "" {
+		b.hints = append(b.hints, facts.fill("a clone that has that tip shows which:  git diff --stat {gone}"),
+			"the admin looks (prereceive doctor), and brings the tip back or adopts")
+	}
 	if b.decision != "" {
 		b.sentence += " (decision " + b.decision + ")"
 	}
@@ -421,7 +430,11 @@ func (f facts) fact(name string) string {
 		return shortID(f.Args[name], 8)
 	case "offer", "an-offer", "signed-thing", "offer-command", "offer-done", "renews":
 		return f.offered(name)
-	case "actual", "good", "old", "object":
+	case "tree-fault", "tree-mend":
+		return treeFault(f.Args["fault"], name)
+	case "other-ref":
+		return shellWord(f.Args["other"])
+	case "actual", "good", "gone", "old", "object":
 		return shortID(f.Args[name], 10)
 	case "limited":
 		return Quote(f.Args["what"])
@@ -516,6 +529,24 @@ func mending(fault string) string {
 	}
 }
 
+// treeFault is what a tree is, and the next step: git's own check shows the
+// malformed ones only.
+func treeFault(fault, name string) string {
+	is, mend := "has a tree that git would not write", "git fsck --strict shows it; make the commit again with git itself"
+	switch fault {
+	case "empty-directory":
+		mend = "make the commit again with git itself, which keeps no empty directory"
+	case "long-path":
+		is, mend = "has a tree that cannot be judged", "use shorter names, or fewer levels of directories"
+	case "too-many":
+		is, mend = "has a tree that cannot be judged", "keep fewer files and directories there"
+	}
+	if name == "tree-mend" {
+		return mend
+	}
+	return is
+}
+
 // what changed: one path by name, several by number.
 func (f facts) what() string {
 	files, err := strconv.Atoi(f.Args["files"])
@@ -545,9 +576,15 @@ func (f facts) rows() []string {
 	if f.Path == "" && f.Args["files"] == "" && len(f.Items) == 1 && strings.Contains(wordings[f.Code].say, "{what}") {
 		return nil
 	}
-	out := make([]string, len(f.Items))
-	for i, item := range f.Items {
-		out[i] = printable(item)
+	var out []string
+	if f.Code == finding.MalformedTree {
+		out = append(out, printable(f.Args["detail"]))
+	}
+	for _, item := range f.Items {
+		out = append(out, printable(item))
+	}
+	if f.Args["gone"] != "" {
+		out = append(out, f.fill("which one is not known: the good tip {gone} is gone from this server"))
 	}
 	return out
 }
