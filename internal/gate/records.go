@@ -189,7 +189,7 @@ func (j *judgement) goodState(ctx context.Context, r *state.Record) error {
 	if err != nil {
 		return fmt.Errorf("read the good tip of %q: %w", r.Ref, err)
 	}
-	sum, err := j.scanner.State(ctx, view)
+	sum, err := j.scanner.AsFound(ctx, view)
 	if err != nil {
 		return fmt.Errorf("read the good tip of %q: %w", r.Ref, err)
 	}

@@ -143,16 +143,13 @@ func fresh(entries []state.Entry, parents []*state.View, of func(*state.View) []
 	return state.Entry{}, false
 }
 
-// broken are the commits whose trees are not what git would write, where no
-// parent's is broken likewise.
+// broken are the commits whose trees are not what git would write, with what no
+// parent's have wrong as well.
 func (w *walk) broken() map[gitrepo.Node]*state.Broken {
 	found := map[gitrepo.Node]*state.Broken{}
 	for _, n := range w.where(func(n gitrepo.Node) bool { return w.views[n].Broken != nil }) {
-		found[n] = w.views[n].Broken
-		for _, p := range w.parents(n) {
-			if p.Broken != nil && *p.Broken == *w.views[n].Broken {
-				delete(found, n)
-			}
+		if broken := w.views[n].Fault(w.parents(n)...); broken != nil {
+			found[n] = broken
 		}
 	}
 	return found
