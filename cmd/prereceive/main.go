@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 )
 
 // The hook lives for milliseconds: a first collection at 4 MB costs more than it
@@ -16,8 +17,15 @@ const collect = 400
 
 func main() {
 	debug.SetGCPercent(collect)
-	ctx, stop := signal.NotifyContext(context.Background(), stopping...)
-	code := run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	ctx := context.Background()
+	if verb(os.Args[1:]) {
+		ctx, _ = signal.NotifyContext(ctx, stopping...)
+	}
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// verb says that an admin started the program. The hook itself catches no signal: it
+// ends at once and nothing moves, and three threads fewer are started.
+func verb(args []string) bool {
+	return len(args) > 0 && !strings.HasPrefix(args[0], "-")
 }

@@ -28,7 +28,7 @@ func (r *Repo) few(ctx context.Context, tips []string, stop string) (*Graph, err
 	if r.shallow() {
 		return nil, nil
 	}
-	g := &Graph{index: map[ID]Node{}}
+	g := &Graph{}
 	seen := map[string]bool{stop: true}
 	for next := fresh(tips, seen); len(next) > 0; {
 		if g.nodes.len+len(next) > fewCommits {
@@ -55,7 +55,7 @@ func (r *Repo) few(ctx context.Context, tips []string, stop string) (*Graph, err
 		}
 		next = fresh(parents, seen)
 	}
-	if len(g.index) == 0 {
+	if g.nodes.len == 0 {
 		return nil, nil
 	}
 	return g, nil

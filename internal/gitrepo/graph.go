@@ -7,14 +7,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"slices"
 	"strings"
 )
 
-// ID is a raw object id, SHA-1 ids padded with zeros; compact, because a first
-// push has many.
-type ID [32]byte
+// rawID is a raw object id, SHA-1 ids padded with zeros.
+type rawID [32]byte
 
 // Node is a commit in a Graph, by its place.
 type Node int32
@@ -23,26 +23,33 @@ type Node int32
 const None Node = -1
 
 // Graph is what a walk found: the commits that its tips reach and its excluded
-// commits do not, and, as border, their parents outside.
+// commits do not, and, as border, their parents outside. A first push has hundreds of
+// thousands, so a node is 48 bytes and the index another 4 to 8.
 type Graph struct {
 	width   int // bytes of an id; 0 while nothing was read
 	nodes   list
 	parents []Node
-	index   map[ID]Node
+	index   index
 }
 
+// node is a commit's place among its parents; border ones have outside for a count.
 type node struct {
-	id, tree ID
-	first    int32 // in Graph.parents
-	count    int32
-	inside   bool
+	first, count int32
 }
+
+const outside = -1
 
 // list holds nodes in blocks: a slice that grows would copy a long history five
 // times over.
 type list struct {
-	blocks [][]node
+	blocks []block
 	len    int
+}
+
+// block is the nodes of a run, with the raw ids of their commits and trees.
+type block struct {
+	nodes      []node
+	ids, trees []byte
 }
 
 const (
@@ -50,16 +57,61 @@ const (
 	blockSize = 1 << blockBits
 )
 
-func (l *list) at(n Node) *node { return &l.blocks[n>>blockBits][n&(blockSize-1)] }
+func (l *list) at(n Node) *node { return &l.blocks[n>>blockBits].nodes[n&(blockSize-1)] }
 
-func (l *list) add(one node) Node {
+func (l *list) id(n Node, width int) []byte { return nth(l.blocks[n>>blockBits].ids, n, width) }
+
+func (l *list) tree(n Node, width int) []byte { return nth(l.blocks[n>>blockBits].trees, n, width) }
+
+func nth(ids []byte, n Node, width int) []byte {
+	at := int(n&(blockSize-1)) * width
+	return ids[at : at+width : at+width]
+}
+
+// add adds a border node.
+func (l *list) add(id []byte) Node {
 	if l.len%blockSize == 0 {
-		l.blocks = append(l.blocks, make([]node, blockSize))
+		ids := make([]byte, 2*blockSize*len(id))
+		l.blocks = append(l.blocks, block{make([]node, blockSize), ids[:blockSize*len(id)], ids[blockSize*len(id):]})
 	}
 	n := Node(l.len)
 	l.len++
-	*l.at(n) = one
+	*l.at(n) = node{count: outside}
+	copy(l.id(n, len(id)), id)
 	return n
+}
+
+// index finds nodes by id: places hold a node and one, or nothing. Its hash has a seed,
+// for ids can be made to order.
+type index struct {
+	seed   maphash.Seed
+	places []Node
+}
+
+const firstPlaces = 64
+
+// place is where the id's node is, or belongs.
+func (x *index) place(l *list, id []byte) *Node {
+	if x.places == nil {
+		x.seed, x.places = maphash.MakeSeed(), make([]Node, firstPlaces)
+	}
+	mask := uint64(len(x.places) - 1)
+	for at := maphash.Bytes(x.seed, id) & mask; ; at = (at + 1) & mask {
+		if n := x.places[at]; n == 0 || bytes.Equal(l.id(n-1, len(id)), id) {
+			return &x.places[at]
+		}
+	}
+}
+
+// grow makes room for one more.
+func (x *index) grow(l *list, width int) {
+	if x.places == nil || 4*(l.len+1) <= 3*len(x.places) {
+		return
+	}
+	x.places = make([]Node, 2*len(x.places))
+	for n := range Node(l.len) {
+		*x.place(l, l.id(n, width)) = n + 1
+	}
 }
 
 // maxRecord bounds one commit's line: ids of 15,000 parents.
@@ -72,7 +124,7 @@ const maxRecord = 1 << 20
 // Each is called with every run of commits as it comes, so that the
 // caller can look at trees while git walks on; it may be nil.
 func (r *Repo) History(ctx context.Context, tips, exclude []string, each func(*Graph, []Node) error) (*Graph, error) {
-	g := &Graph{index: map[ID]Node{}}
+	g := &Graph{}
 	if len(tips) == 0 {
 		return g, nil
 	}
@@ -191,7 +243,7 @@ func (g *Graph) tell(each func(*Graph, []Node) error) error {
 	}
 	var run []Node
 	for n := range Node(g.nodes.len) {
-		if g.nodes.at(n).inside {
+		if g.Inside(n) {
 			run = append(run, n)
 		}
 	}
@@ -276,7 +328,7 @@ func (g *Graph) add(line []byte) (Node, error) {
 		return None, fmt.Errorf("git answers %q", line)
 	}
 	n := g.place(id)
-	if g.nodes.at(n).inside {
+	if g.Inside(n) {
 		return None, fmt.Errorf("git names commit %q twice", name)
 	}
 	first := len(g.parents)
@@ -289,12 +341,13 @@ func (g *Graph) add(line []byte) (Node, error) {
 		}
 		g.parents = append(g.parents, g.place(parent))
 	}
-	*g.nodes.at(n) = node{id: id, tree: tree, first: int32(first), count: int32(len(g.parents) - first), inside: true}
+	copy(g.nodes.tree(n, g.width), tree[:])
+	*g.nodes.at(n) = node{first: int32(first), count: int32(len(g.parents) - first)}
 	return n, nil
 }
 
-func (g *Graph) parse(word []byte) (ID, bool) {
-	var id ID
+func (g *Graph) parse(word []byte) (rawID, bool) {
+	var id rawID
 	if len(word) != 2*g.width {
 		return id, false
 	}
@@ -302,13 +355,13 @@ func (g *Graph) parse(word []byte) (ID, bool) {
 	return id, err == nil
 }
 
-func (g *Graph) place(id ID) Node {
-	if n, ok := g.index[id]; ok {
-		return n
+func (g *Graph) place(id rawID) Node {
+	g.index.grow(&g.nodes, g.width)
+	at := g.index.place(&g.nodes, id[:g.width])
+	if *at == 0 {
+		*at = g.nodes.add(id[:g.width]) + 1
 	}
-	n := g.nodes.add(node{id: id})
-	g.index[id] = n
-	return n
+	return *at - 1
 }
 
 // Len is the number of nodes, border included.
@@ -320,35 +373,27 @@ func (g *Graph) Find(id string) Node {
 	if !ok || g.width == 0 {
 		return None
 	}
-	if n, ok := g.index[raw]; ok {
-		return n
-	}
-	return None
+	return *g.index.place(&g.nodes, raw[:g.width]) - 1
 }
 
 // ID is the commit's id in hexadecimal.
-func (g *Graph) ID(n Node) string { return g.text(g.nodes.at(n).id) }
-
-func (g *Graph) text(id ID) string {
-	var buf [2 * len(id)]byte
-	return string(buf[:hex.Encode(buf[:], id[:g.width])])
-}
+func (g *Graph) ID(n Node) string { return hex.EncodeToString(g.nodes.id(n, g.width)) }
 
 // Tree is the id of the commit's tree; empty for the border.
 func (g *Graph) Tree(n Node) string {
-	if !g.nodes.at(n).inside {
+	if !g.Inside(n) {
 		return ""
 	}
-	return g.text(g.nodes.at(n).tree)
+	return hex.EncodeToString(g.nodes.tree(n, g.width))
 }
 
 // Inside says that the commit is one of those asked for, not the border.
-func (g *Graph) Inside(n Node) bool { return n >= 0 && g.nodes.at(n).inside }
+func (g *Graph) Inside(n Node) bool { return n >= 0 && g.nodes.at(n).count != outside }
 
 // Parents are the commit's parents in their order; the border has none.
 func (g *Graph) Parents(n Node) []Node {
 	at := g.nodes.at(n)
-	return g.parents[at.first : at.first+at.count]
+	return g.parents[at.first : at.first+max(at.count, 0)]
 }
 
 // Set is a set of nodes of one graph.
@@ -415,7 +460,7 @@ func (g *Graph) Above(s Set, n Node) Set {
 func (g *Graph) Inner() Set {
 	all := make(Set, g.nodes.len)
 	for n := range Node(g.nodes.len) {
-		all[n] = g.nodes.at(n).inside
+		all[n] = g.Inside(n)
 	}
 	return all
 }
@@ -424,7 +469,7 @@ func (g *Graph) Inner() Set {
 func (g *Graph) InnerIDs() []string {
 	var ids []string
 	for n := range Node(g.nodes.len) {
-		if g.nodes.at(n).inside {
+		if g.Inside(n) {
 			ids = append(ids, g.ID(n))
 		}
 	}

@@ -112,6 +112,7 @@ func childEnv(o Options) []string {
 		"GIT_ATTR_NOSYSTEM=1",
 		"GIT_OPTIONAL_LOCKS=0",
 		"GIT_TERMINAL_PROMPT=0",
+		"GIT_FLUSH=0", // else git log writes each commit by itself
 	}
 	if !o.LazyFetch {
 		env = append(env, "GIT_NO_LAZY_FETCH=1")
