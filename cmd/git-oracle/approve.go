@@ -196,6 +196,11 @@ func (o *oracleClone) show(ctx context.Context, w io.Writer, plans []plan, expir
 		}
 		printAll(w, "  ", hookSays(whole.Findings(true)))
 		printAll(w, "  note: ", hopeless)
+		own, err := o.ownChange(ctx, p)
+		if err != nil {
+			return err
+		}
+		printAll(w, "  note: ", own)
 		if p.Before == p.After {
 			fmt.Fprintln(w, "  note: what these commits change, they take back")
 		}

@@ -118,6 +118,11 @@ func (g *postedGate) parsePatterns() (err error) {
 	return nil
 }
 
+// authorsMayApprove: an approval by who wrote the change counts.
+func (g *postedGate) authorsMayApprove() bool {
+	return g.AuthorsMayApprove == nil || *g.AuthorsMayApprove
+}
+
 // oracleRules are what the gate checks oracle files by.
 func (g *postedGate) oracleRules() gate.OracleRules {
 	return gate.OracleRules{Protected: g.protected, Harness: g.Harness, Changelog: g.changelog}
@@ -134,7 +139,7 @@ func onceEach(data []byte) error {
 	if first != json.Delim('{') {
 		return errors.New("not a JSON object")
 	}
-	known := []string{"schema", "repo", "protected_paths", "forbidden_paths", "refs", "harness", "contact", "changelog"}
+	known := []string{"schema", "repo", "protected_paths", "forbidden_paths", "refs", "harness", "contact", "changelog", "authors_may_approve"}
 	seen := map[string]bool{}
 	for decoder.More() {
 		token, err := decoder.Token()

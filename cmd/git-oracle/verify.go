@@ -106,6 +106,11 @@ func (o *oracleClone) conclude(ctx context.Context, w io.Writer, update push.Upd
 		"not known here: whether the keys that signed are maintainers' and how many of them must sign, which approvals were used before,",
 		"  the server's own record of the ref's good tip, its modes and its sealed checks",
 	})
+	if !o.gate.authorsMayApprove() {
+		printAll(w, "", []string{
+			"who wrote a change may not approve it here; whose keys are known: yours, and those of git's gpg.ssh.allowedSignersFile",
+		})
+	}
 	switch result {
 	case gate.Accepted:
 		fmt.Fprintf(w, "%s: the static rules would accept %s\n", quoted(update.Ref), short(update.New))
@@ -241,11 +246,12 @@ func (o *oracleClone) completeRange(ctx context.Context, update push.Update) err
 }
 
 // rules are the published ones. Who the maintainers are is not published: every
-// key that signed an approval in sight stands for one.
+// key that signed an approval in sight stands for one, under the name that the clone
+// knows for it where names are compared with authors.
 func (o *oracleClone) rules(ctx context.Context, dir string, update push.Update) (gate.Rules, error) {
 	signers, err := o.assumedSigners(ctx, dir, update)
 	return gate.Rules{
-		ID: o.gate.Repo, Refs: o.gate.refs, Signers: signers, Threshold: 1,
+		ID: o.gate.Repo, Refs: o.gate.refs, Signers: signers, Threshold: 1, AuthorsMayApprove: o.gate.authorsMayApprove(),
 		Protected: o.gate.protected, Forbidden: o.gate.forbidden,
 		Harness: o.gate.Harness, Changelog: o.gate.changelog,
 		ProtectedModes: gate.Modes{Paths: policy.Enforce, Replay: policy.Off},
@@ -259,12 +265,20 @@ func (o *oracleClone) assumedSigners(ctx context.Context, dir string, update pus
 		return approval.Signers{}, err
 	}
 	var lines strings.Builder
+	names := map[string]string{}
+	if !o.gate.authorsMayApprove() {
+		names = o.names(ctx)
+	}
 	for _, key := range keys {
 		public, err := approval.ParsePublicKey(key)
 		if err != nil {
 			return approval.Signers{}, err
 		}
-		fmt.Fprintf(&lines, "%s %s", ssh.FingerprintSHA256(public), key)
+		name := names[key]
+		if name == "" {
+			name = ssh.FingerprintSHA256(public)
+		}
+		fmt.Fprintf(&lines, "%s %s", name, key)
 	}
 	files := map[string]string{"maintainers": lines.String(), "revoked_keys": ""}
 	for name, text := range files {

@@ -40,9 +40,14 @@ func publication(repo config.Repository) ([]byte, error) {
 	out := json.NewEncoder(&text)
 	out.SetIndent("", "  ")
 	out.SetEscapeHTML(false)
+	var authors *bool
+	if !repo.AuthorsMayApprove {
+		authors = &repo.AuthorsMayApprove
+	}
 	err := out.Encode(gate.Published{
 		Schema: gate.PublishedSchema, Repo: repo.ID, ProtectedPaths: listed(repo.Protected), ForbiddenPaths: listed(repo.Forbidden),
 		Refs: repo.Refs.Entries(), Harness: repo.Harness, Changelog: listed(repo.Changelog), Contact: repo.Contact,
+		AuthorsMayApprove: authors,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("publish the gate: %w", err)

@@ -14,4 +14,6 @@ type Published struct {
 	Harness        string   `json:"harness"`   // DefaultHarness where the key is missing; empty: none
 	Changelog      []string `json:"changelog"` // DefaultChangelog where the key is missing; empty: none
 	Contact        string   `json:"contact"`
+	// AuthorsMayApprove is true where the key is missing.
+	AuthorsMayApprove *bool `json:"authors_may_approve,omitempty"`
 }
