@@ -160,8 +160,15 @@ func (g *Gate) Contents(ctx context.Context, commit string) (Contents, error) {
 
 func (j *judgement) contents(ctx context.Context, v *state.View) (Contents, error) {
 	var c Contents
-	if v.Broken != nil {
-		c.Broken = v.Broken.Error()
+	broken, err := v.Broken, error(nil)
+	if broken == nil {
+		broken, err = j.scanner.Sound(ctx, v)
+	}
+	if err != nil {
+		return c, err
+	}
+	if broken != nil {
+		c.Broken = broken.Error()
 	}
 	below, err := j.scanner.Below(ctx, v.Forbidden)
 	if err != nil {
@@ -176,9 +183,15 @@ func (j *judgement) contents(ctx context.Context, v *state.View) (Contents, erro
 	return c, nil
 }
 
-// State is the state of a commit's protected paths.
+// State is the state of a commit's protected paths. What is wrong with the trees that
+// lead there is no part of it: every push is held to that.
 func (g *Gate) State(ctx context.Context, rev string) (string, error) {
-	return state.Of(ctx, g.Repo, rev, g.Protected)
+	j := g.judgement()
+	view, err := j.scanner.View(ctx, rev+"^{tree}")
+	if err != nil {
+		return "", err
+	}
+	return j.scanner.State(ctx, view)
 }
 
 // Standing is a protected ref as the records and the repository have it.

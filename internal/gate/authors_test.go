@@ -82,7 +82,7 @@ func (b *approving) stateOf(commit string) string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	sum, err := j.scanner.State(ctx, v)
+	sum, err := j.scanner.AsFound(ctx, v)
 	if err != nil {
 		b.t.Fatal(err)
 	}

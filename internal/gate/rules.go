@@ -43,17 +43,20 @@ func (j *judgement) stateRule(ctx context.Context, m *move, w *walk) error {
 	if err != nil {
 		return err
 	}
+	broken, err := j.newFlaw(ctx, m)
+	if err != nil {
+		return err
+	}
+	if broken != nil {
+		j.malformed(m, broken)
+		return nil
+	}
 	for i, mark := range marks {
 		if mark == m.view.Mark {
 			m.lawful, m.authorised, m.state = true, true, starts[i]
 			return nil
 		}
 	}
-	if m.view.Broken != nil {
-		j.malformed(m, m.view.Broken)
-		return nil
-	}
-	var broken *state.Broken
 	if m.state, err = j.scanner.State(ctx, m.view); errors.As(err, &broken) {
 		j.malformed(m, broken)
 		return nil
@@ -169,16 +172,20 @@ func (j *judgement) approve(ctx context.Context, m *move, starts []string) error
 	return nil
 }
 
-// takesOn: a protected ref takes on no forbidden file that its good tip lacks,
-// however its commits came to be.
-func (j *judgement) takesOn(ctx context.Context, m *move) error {
-	if m.view == nil || len(m.view.Forbidden) == 0 {
-		return nil
+// newFlaw is what is wrong with the trees that lead to the protected paths of a
+// protected ref, and is not wrong where it stands: what a good tip reaches is judged by
+// nothing else. What was wrong before, and nobody touches, keeps nobody from pushing.
+func (j *judgement) newFlaw(ctx context.Context, m *move) (*state.Broken, error) {
+	if m.view.Broken == nil {
+		return nil, nil
 	}
-	if lost, err := j.ownLost(ctx, m); err != nil || lost != nil {
-		j.tipGone(m, lost)
-		return err
-	}
+	views, err := j.standings(ctx, m)
+	return m.view.Flaw(views...), err
+}
+
+// standings are the views of what a protected ref is compared with: its good tip, or
+// where it has none those of all. Good tips that are gone are left out.
+func (j *judgement) standings(ctx context.Context, m *move) ([]*state.View, error) {
 	tips := j.tips()
 	if r := j.records[m.name]; r != nil && r.Good.Commit != "" {
 		tips = []*state.Record{r}
@@ -190,9 +197,26 @@ func (j *judgement) takesOn(ctx context.Context, m *move) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		views = append(views, v)
+	}
+	return views, nil
+}
+
+// takesOn: a protected ref takes on no forbidden file that its good tip lacks,
+// however its commits came to be.
+func (j *judgement) takesOn(ctx context.Context, m *move) error {
+	if m.view == nil || len(m.view.Forbidden) == 0 {
+		return nil
+	}
+	if lost, err := j.ownLost(ctx, m); err != nil || lost != nil {
+		j.tipGone(m, lost)
+		return err
+	}
+	views, err := j.standings(ctx, m)
+	if err != nil {
+		return err
 	}
 	e, ok, err := freshBelow(ctx, j.scanner, m.view, views)
 	if err == nil && ok && !j.blamed(m, finding.ForbiddenPath, e.Path) {

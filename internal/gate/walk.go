@@ -148,7 +148,7 @@ func fresh(entries []state.Entry, parents []*state.View, of func(*state.View) []
 func (w *walk) broken() map[gitrepo.Node]*state.Broken {
 	found := map[gitrepo.Node]*state.Broken{}
 	for _, n := range w.where(func(n gitrepo.Node) bool { return w.views[n].Broken != nil }) {
-		if broken := w.views[n].Fault(w.parents(n)...); broken != nil {
+		if broken := w.views[n].Flaw(w.parents(n)...); broken != nil {
 			found[n] = broken
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -270,6 +271,57 @@ func TestTreesThatSpellOutWithoutBoundAreRefused(t *testing.T) {
 		if err := state(wide(wide(a, modeFile, 100), modeDir, 100), pattern); err != nil {
 			t.Errorf("%s: %v", pattern, err)
 		}
+	}
+}
+
+// A flaw is the same flaw while its entry is the same; one behind it is another.
+func TestEveryFlawOfATreeIsToldApart(t *testing.T) {
+	r := newRepo(t)
+	a, b := r.blob("a"), r.blob("b")
+	dir := r.tree(Entry{"fees", modeFile, a})
+	view := func(entries ...Entry) *View {
+		t.Helper()
+		s := NewScanner(r.Repo, protected(t), policy.Patterns{})
+		v, err := s.View(ctx, r.tree(entries...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	twice := []Entry{{"app", modeFile, a}, {"app", modeFile, a}, {"oracles", modeDir, dir}}
+	old := view(twice...)
+	for name, c := range map[string]struct {
+		tree []Entry
+		want string // path of the new flaw
+	}{
+		"the same":        {append(slices.Clone(twice), Entry{"z", modeFile, b}), ""},
+		"none":            {twice[1:], ""},
+		"other content":   {[]Entry{twice[0], {"app", modeFile, b}, twice[2]}, "app"},
+		"another mode":    {[]Entry{twice[0], {"app", modeExec, a}, twice[2]}, "app"},
+		"one behind it":   {append(slices.Clone(twice), Entry{"b", modeFile, a}), "b"},
+		"one before it":   {append([]Entry{{".git", modeFile, a}}, twice...), ".git"},
+		"a shadowing one": {append(slices.Clone(twice), Entry{"oracles/fees", modeFile, b}), "oracles/fees"},
+	} {
+		v := view(c.tree...)
+		broken := v.Flaw(old)
+		if (broken == nil) != (c.want == "") || broken != nil && broken.Path != c.want {
+			t.Errorf("%s: %v, want one at %q", name, broken, c.want)
+		}
+		if shadows := v.Mark != old.Mark; shadows != (name == "a shadowing one") {
+			t.Errorf("%s: the protected entries are others: %v", name, shadows)
+		}
+	}
+	var many []Entry
+	for i := range maxFlaws + 20 {
+		many = append(many, Entry{fmt.Sprintf(".git/%d", i), modeFile, a})
+	}
+	most := view(many...)
+	if n := len(most.flaws); n != maxFlaws+1 {
+		t.Errorf("%d flaws are kept", n)
+	}
+	many[len(many)-1].ID = b
+	if most.Flaw(view(many...)) == nil {
+		t.Error("what is behind the last flaw that is told apart may change")
 	}
 }
 

@@ -30,10 +30,10 @@ type View struct {
 	// Aliases are the entries that alias one of them.
 	Aliases []Entry
 	// Broken is the first thing that is wrong with the trees that were read on the way;
-	// nil when nothing is. See Fault.
+	// nil when nothing is. See Flaw.
 	Broken *Broken
 
-	faults []fault
+	flaws []flaw
 
 	// Mark identifies Protected across processes: equal marks are equal states.
 	Mark string
@@ -82,7 +82,7 @@ const (
 type part struct {
 	protected, forbidden, aliases []Entry
 	below                         []place // directories that were looked into
-	faults                        []fault
+	flaws                         []flaw
 	view                          *View // of a root's part, once it was put together
 }
 
@@ -241,14 +241,14 @@ func tooMany(path string) *Broken {
 // scan sorts the entries of one tree. prefix ends in a slash, or is empty. The
 // directories to look into go to dirs, unless that was done before.
 func (s *Scanner) scan(data []byte, width int, prefix string, dirs *[]Entry) *part {
-	var faults []fault
+	var flaws []flaw
 	t := treeReader{rest: data, width: width, heads: s.heads[:0]}
 	s.hits = s.hits[:0]
 	name := append(s.name[:0], prefix...)
 	for {
 		raw, ok, what := t.next()
 		if what != "" {
-			faults = noted(faults, raw, prefix, what, data)
+			flaws = noted(flaws, raw, prefix, what, data)
 		}
 		if !ok {
 			break
@@ -264,8 +264,8 @@ func (s *Scanner) scan(data []byte, width int, prefix string, dirs *[]Entry) *pa
 		}
 	}
 	s.heads, s.name = t.heads[:0], name
-	if faults != nil || s.deep {
-		return s.part(prefix, faults, dirs)
+	if flaws != nil || s.deep {
+		return s.part(prefix, flaws, dirs)
 	}
 	// Nearly every tree of a history has what the one before it has.
 	key := append(append(s.key[:0], prefix...), 0)
@@ -291,8 +291,8 @@ type hit struct {
 }
 
 // part keeps the hits of one tree.
-func (s *Scanner) part(prefix string, faults []fault, dirs *[]Entry) *part {
-	p := &part{faults: faults}
+func (s *Scanner) part(prefix string, flaws []flaw, dirs *[]Entry) *part {
+	p := &part{flaws: flaws}
 	for _, h := range s.hits {
 		e := h.entry(prefix + string(h.name))
 		p.sort(h.class, e)
@@ -300,7 +300,7 @@ func (s *Scanner) part(prefix string, faults []fault, dirs *[]Entry) *part {
 			continue
 		}
 		if len(e.Path) > maxPath {
-			p.faults = append(p.faults, fault{*longPath(e.Path), e})
+			p.flaws = append(p.flaws, flaw{*longPath(e.Path), e})
 			continue
 		}
 		p.below = append(p.below, placeOf(e))
@@ -397,11 +397,11 @@ func (s *Scanner) assemble(root *part) *View {
 		}
 		b.WriteString("\x00")
 	}
-	for _, f := range v.faults {
+	for _, f := range v.flaws {
 		b.WriteString(f.What + "\x00" + f.entry.Mode + " " + f.entry.ID + " " + f.Path + "\x00")
 	}
-	if len(v.faults) > 0 {
-		v.Broken = &v.faults[0].Broken
+	if len(v.flaws) > 0 {
+		v.Broken = &v.flaws[0].Broken
 	}
 	if same := s.views[b.String()]; same != nil {
 		return same
@@ -415,7 +415,7 @@ func (s *Scanner) gather(v *View, p *part) {
 	v.Protected = append(v.Protected, p.protected...)
 	v.Forbidden = append(v.Forbidden, p.forbidden...)
 	v.Aliases = append(v.Aliases, p.aliases...)
-	v.faults = append(v.faults, p.faults...)
+	v.flaws = append(v.flaws, p.flaws...)
 	for _, dir := range p.below {
 		s.gather(v, s.parts[dir])
 	}

@@ -6,46 +6,46 @@ import (
 	"encoding/hex"
 )
 
-// maxFaults of one tree are told apart; of one with more, every other content is
-// another fault.
-const maxFaults = 64
+// maxFlaws of one tree are told apart; of one with more, every other content is
+// another flaw.
+const maxFlaws = 64
 
-// fault is one thing that is wrong with a tree, and the entry that it is wrong with.
-// What was there before and nobody touched is the same fault.
-type fault struct {
+// flaw is one thing that is wrong with a tree, and the entry that it is wrong with.
+// What was there before and nobody touched is the same flaw.
+type flaw struct {
 	Broken
 	entry Entry // with a hash of bytes that are no entry in the place of its id
 }
 
 // noted adds what is wrong with an entry of the tree data, or behind its last one.
-func noted(faults []fault, raw rawEntry, prefix, what string, data []byte) []fault {
+func noted(flaws []flaw, raw rawEntry, prefix, what string, data []byte) []flaw {
 	path := prefix + string(raw.name)
 	at := raw.entry(path)
 	switch {
-	case len(faults) > maxFaults:
-		return faults
-	case len(faults) == maxFaults:
+	case len(flaws) > maxFlaws:
+		return flaws
+	case len(flaws) == maxFlaws:
 		what = "more is wrong with the tree than is told apart"
 		fallthrough
 	case len(raw.id) == 0:
 		sum := sha256.Sum256(data)
 		at.ID = hex.EncodeToString(sum[:])
 	}
-	return append(faults, fault{Broken{Path: path, What: what}, at})
+	return append(flaws, flaw{Broken{Path: path, What: what}, at})
 }
 
-// Fault is the first thing that is wrong with the trees on the way to the protected
+// Flaw is the first thing that is wrong with the trees on the way to the protected
 // paths and was not wrong in any of the others; nil where there is none.
-func (v *View) Fault(others ...*View) *Broken {
-	had := map[fault]bool{}
+func (v *View) Flaw(others ...*View) *Broken {
+	had := map[flaw]bool{}
 	for _, other := range others {
-		for _, f := range other.faults {
+		for _, f := range other.flaws {
 			had[f] = true
 		}
 	}
-	for i := range v.faults {
-		if !had[v.faults[i]] {
-			return &v.faults[i].Broken
+	for i := range v.flaws {
+		if !had[v.flaws[i]] {
+			return &v.flaws[i].Broken
 		}
 	}
 	return nil
