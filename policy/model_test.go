@@ -215,7 +215,7 @@ var modelClasses = []struct {
 	{`refs/for/.+`, Proposal},
 	{`refs/replace(/.+)?`, Replace},
 	{`refs/oracle/gate`, GateRef},
-	{`refs/oracle/approvals/[0-9a-f]{64}`, Approval},
+	{`refs/oracle/approvals/[0-9a-f]{64}(-[0-9a-f]{64})?`, Approval},
 	{`refs/oracle/withdrawals/[0-9a-f]{64}`, Withdrawal},
 	{`refs/oracle/reports/([0-9a-f]{40}|[0-9a-f]{64})`, Report},
 	{`refs/oracle(/.+)?`, OracleJunk},

@@ -32,7 +32,7 @@ const (
 	Other
 	// Replace is below refs/replace/: refused everywhere.
 	Replace
-	// Approval is refs/oracle/approvals/<sha256>.
+	// Approval is refs/oracle/approvals/<sha256>, or <sha256>-<sha256>.
 	Approval
 	// Withdrawal is refs/oracle/withdrawals/<sha256>.
 	Withdrawal
@@ -268,7 +268,7 @@ func classifyOracle(ref string) Class {
 	switch {
 	case ref == gateRef:
 		return GateRef
-	case strings.HasPrefix(ref, approvalRoot) && lowerHex(ref[len(approvalRoot):], 64):
+	case strings.HasPrefix(ref, approvalRoot) && approvalName(ref[len(approvalRoot):]):
 		return Approval
 	case strings.HasPrefix(ref, withdrawalRoot) && lowerHex(ref[len(withdrawalRoot):], 64):
 		return Withdrawal
@@ -279,6 +279,13 @@ func classifyOracle(ref string) Class {
 	default:
 		return OracleJunk
 	}
+}
+
+// approvalName: the hash of the statement; for a further signature of it that of the
+// key besides.
+func approvalName(name string) bool {
+	statement, key, further := strings.Cut(name, "-")
+	return lowerHex(statement, 64) && (!further || lowerHex(key, 64))
 }
 
 // serverRef: Gitea and Forgejo keep refs/pull/<n>/head, GitLab everything below

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -313,15 +314,16 @@ func (o *oracleClone) signAll(ctx context.Context, plans []plan, reason string, 
 // publish pushes each approval to a ref named by its statement.
 func (o *oracleClone) publish(ctx context.Context, signed []signedStep, rev string, w io.Writer) error {
 	var list []offer
-	for _, one := range signed {
-		list = append(list, offer{approvalRoot + one.token.Hash, one.token.Raw})
+	signed, list = o.offers(signed, w)
+	if len(list) == 0 {
+		return nil
 	}
 	if err := o.pushOffers(ctx, "the approval", list); err != nil {
 		return withHints(err, "to hand over the lines by hand: --print")
 	}
-	for _, one := range signed {
+	for i, one := range signed {
 		fmt.Fprintf(w, "approved until %s: %s from %s to %s\n", instant(one.token.Statement.Expires), quoted(one.plan.Ref), shortState(one.step.Before), shortState(one.step.After))
-		fmt.Fprintf(w, "  %s%s\n", approvalRoot, one.token.Hash)
+		fmt.Fprintf(w, "  %s\n", list[i].ref)
 	}
 	for i, one := range signed {
 		if i == 0 || signed[i-1].plan.Ref != one.plan.Ref {
@@ -329,6 +331,27 @@ func (o *oracleClone) publish(ctx context.Context, signed []signedStep, rev stri
 		}
 	}
 	return nil
+}
+
+// offers are the refs of the approvals that are not there yet. Where the statement's
+// own name is taken by another's signature, a signature goes beside it.
+func (o *oracleClone) offers(signed []signedStep, w io.Writer) ([]signedStep, []offer) {
+	var fresh []signedStep
+	var list []offer
+	taken := map[string]bool{}
+	for _, one := range signed {
+		if slices.ContainsFunc(o.published, func(t approval.Token) bool { return t.Another() == one.token.Another() }) {
+			fmt.Fprintf(w, "%s: approval %s is there already, with this signature\n", quoted(one.plan.Ref), one.token.Hash[:8])
+			continue
+		}
+		name := one.token.Hash
+		if _, there := o.remote.refs[approvalRoot+name]; there || taken[name] {
+			name = one.token.Another()
+		}
+		taken[name] = true
+		fresh, list = append(fresh, one), append(list, offer{approvalRoot + name, one.token.Raw})
+	}
+	return fresh, list
 }
 
 // next is what the contributor does once the approval is there.
@@ -350,8 +373,11 @@ func (o *oracleClone) next(p plan, rev string) string {
 // trailerLines are the lines for a commit message or a pull request.
 func trailerLines(signed []signedStep) []string {
 	var lines []string
-	for _, one := range signed {
-		lines = append(lines, approval.ReasonKey+": "+one.token.Statement.Reason, approval.TrailerKey+": "+one.token.Raw)
+	for i, one := range signed {
+		if i == 0 || signed[i-1].token.Hash != one.token.Hash {
+			lines = append(lines, approval.ReasonKey+": "+one.token.Statement.Reason)
+		}
+		lines = append(lines, approval.TrailerKey+": "+one.token.Raw)
 	}
 	return lines
 }

@@ -25,13 +25,27 @@ func (a *app) attachVerb() *cobra.Command {
 		Use:   "attach STATEMENT SIGNATURE...",
 		Short: "make approvals of statements that were signed somewhere else",
 		Long: `Takes the statements that git oracle request wrote and the signatures that
-ssh-keygen made of them, in any order, and publishes the approvals. Each signature
+ssh-keygen made of them, in any order, and publishes the approvals. Several people
+may sign one statement, and what is published already is left alone. Each signature
 is verified here, and each statement must still fit: this repository, its protected
-paths, a protected ref that stands where the statement begins.`,
-		Example: `  git oracle attach oracle-change oracle-change.sig`,
+paths, a protected ref that stands where the statement begins.
+
+"-" is standard input, which may have several statements and signatures, one after
+the other.`,
+		Example: `  git oracle attach oracle-change anna.sig ben.sig
+  cat *.sig | git oracle attach oracle-change -`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
+			stdin := 0
+			for _, arg := range args {
+				if arg == "-" {
+					stdin++
+				}
+			}
+			if len(args)+stdin < 2 {
 				return usage("attach wants statements and their signatures, and there are %d files", len(args))
+			}
+			if stdin > 1 {
+				return usage("standard input is read once: one -")
 			}
 			if opts.amend && opts.print {
 				return usage("--amend and --print exclude each other")
@@ -39,7 +53,7 @@ paths, a protected ref that stands where the statement begins.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tokens, err := signedFiles(args)
+			tokens, err := signedFiles(args, a.stdin)
 			if err != nil {
 				return err
 			}
@@ -59,61 +73,115 @@ paths, a protected ref that stands where the statement begins.`,
 	return cmd
 }
 
+// handed is what somebody hands over: a statement, or a raw signature.
+type handed struct {
+	file string
+	data []byte
+}
+
 // signedFiles reads statements and signatures, and brings together what belongs
 // together.
-func signedFiles(files []string) ([]approval.Token, error) {
-	type found struct {
-		file string
-		data []byte
-	}
-	var statements, signatures []found
+func signedFiles(files []string, stdin io.Reader) ([]approval.Token, error) {
+	var statements, signatures []handed
 	for _, file := range files {
-		data, err := readSmall(file)
+		parts, err := readHanded(file, stdin)
 		if err != nil {
 			return nil, refused(fmt.Sprintf("read %s: %v", quoted(file), err))
 		}
-		if bytes.HasPrefix(data, []byte("-----BEGIN SSH SIGNATURE-----")) {
-			raw, err := approval.ParseArmored(data)
-			if err != nil {
-				return nil, refused(fmt.Sprintf("%s cannot approve: %v", quoted(file), err), keyHint)
+		for _, part := range parts {
+			if bytes.HasPrefix(part.data, []byte(armorBegins)) {
+				raw, err := approval.ParseArmored(part.data)
+				if err != nil {
+					return nil, refused(fmt.Sprintf("%s cannot approve: %v", quoted(part.file), err), keyHint)
+				}
+				signatures = append(signatures, handed{part.file, raw})
+				continue
 			}
-			signatures = append(signatures, found{file, raw})
-			continue
+			if _, err := approval.ParseStatement(part.data); err != nil {
+				return nil, refused(fmt.Sprintf("%s is neither a statement nor a signature: %v", quoted(part.file), err),
+					"a statement is what git oracle request wrote, byte for byte; a signature what ssh-keygen -Y sign made of it")
+			}
+			statements = append(statements, part)
 		}
-		if _, err := approval.ParseStatement(data); err != nil {
-			return nil, refused(fmt.Sprintf("%s is neither a statement nor a signature: %v", quoted(file), err),
-				"a statement is what git oracle request wrote, byte for byte; a signature what ssh-keygen -Y sign made of it")
-		}
-		statements = append(statements, found{file, data})
 	}
+	return pairs(statements, signatures)
+}
+
+const (
+	armorBegins     = "-----BEGIN SSH SIGNATURE-----"
+	armorEnds       = "-----END SSH SIGNATURE-----"
+	statementBegins = "oracle-change approval v1"
+	maxHanded       = 1 << 20
+)
+
+// readHanded reads a file, or all that standard input has, one after the other.
+func readHanded(file string, stdin io.Reader) ([]handed, error) {
+	if file != "-" {
+		data, err := readSmall(file)
+		return []handed{{file, data}}, err
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, maxHanded+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxHanded {
+		return nil, fmt.Errorf("more than %d bytes", maxHanded)
+	}
+	return apart(data), nil
+}
+
+// apart cuts text before each statement and signature, and after each signature.
+// Lines of a statement begin with their names, so none passes for another's start.
+func apart(data []byte) []handed {
+	var parts []handed
+	ended := true
+	for line := range bytes.Lines(data) {
+		text := string(bytes.TrimSuffix(line, []byte("\n")))
+		if ended || text == armorBegins || text == statementBegins {
+			parts = append(parts, handed{file: fmt.Sprintf("part %d of standard input", len(parts)+1)})
+		}
+		last := &parts[len(parts)-1]
+		last.data = append(last.data, line...)
+		ended = text == armorEnds
+	}
+	return parts
+}
+
+// pairs makes a token of each signature and the statement that it signs. Several
+// people may sign one statement.
+func pairs(statements, signatures []handed) ([]approval.Token, error) {
 	var tokens []approval.Token
+	left := slices.Clone(signatures)
 	for _, s := range statements {
-		var by []found
 		var why error
+		signed := map[string]string{} // by key: the file
 		for _, sig := range signatures {
-			if _, err := approval.VerifyKey(approval.NamespaceChange, s.data, sig.data); err != nil {
+			key, err := approval.VerifyKey(approval.NamespaceChange, s.data, sig.data)
+			if err != nil {
 				why = err
 				continue
 			}
-			by = append(by, sig)
+			left = slices.DeleteFunc(left, func(f handed) bool { return f.file == sig.file })
+			if file, again := signed[key]; again {
+				return nil, refused(fmt.Sprintf("%s and %s sign %s with the same key", quoted(file), quoted(sig.file), quoted(s.file)), "one of them is enough")
+			}
+			signed[key] = sig.file
+			token, err := approval.ParseToken(approval.FormatToken(s.data, sig.data))
+			if err != nil {
+				return nil, refused(fmt.Sprintf("%s cannot approve: %v", quoted(sig.file), err), keyHint)
+			}
+			tokens = append(tokens, token)
 		}
 		switch {
-		case len(by) == 0 && why != nil && len(statements) == 1 && len(signatures) == 1:
+		case len(signed) > 0:
+		case why != nil && len(statements) == 1 && len(signatures) == 1:
 			return nil, refused(fmt.Sprintf("%s is no signature of %s: %v", quoted(signatures[0].file), quoted(s.file), why), "sign it with:  "+signElsewhere([]string{s.file})[0])
-		case len(by) == 0:
+		default:
 			return nil, refused("no signature of "+quoted(s.file)+" is among the files", signElsewhere([]string{s.file})[0])
-		case len(by) > 1:
-			return nil, refused(fmt.Sprintf("%s is signed twice, by %s and %s", quoted(s.file), quoted(by[0].file), quoted(by[1].file)), "each maintainer signs a request of his own")
 		}
-		token, err := approval.ParseToken(approval.FormatToken(s.data, by[0].data))
-		if err != nil {
-			return nil, refused(fmt.Sprintf("%s cannot approve: %v", quoted(by[0].file), err), keyHint)
-		}
-		tokens = append(tokens, token)
-		signatures = slices.DeleteFunc(signatures, func(f found) bool { return f.file == by[0].file })
 	}
-	if len(signatures) > 0 {
-		return nil, refused("no statement that " + quoted(signatures[0].file) + " signs is among the files")
+	if len(left) > 0 {
+		return nil, refused("no statement that " + quoted(left[0].file) + " signs is among the files")
 	}
 	return tokens, nil
 }

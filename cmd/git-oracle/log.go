@@ -158,17 +158,18 @@ func (o *oracleClone) log(ctx context.Context, names []string, most int) (*oracl
 }
 
 // entries are the approvals that are published, and those in the messages of the
-// refs; each once.
+// refs; each signature once.
 func (o *oracleClone) entries(ctx context.Context, refs []string) ([]*logApproval, error) {
 	by := map[string]*logApproval{}
 	var all []*logApproval
 	add := func(t approval.Token, published bool, in string) {
 		key, err := t.VerifyKey()
-		if s := t.Statement; err == nil && s.Repo == o.gate.Repo && by[t.Hash] == nil {
-			by[t.Hash] = &logApproval{approved: approved{t.Hash, key, s.Reason, s.Issued, s.Expires}, Ref: s.Ref, Before: s.Before, After: s.After}
-			all = append(all, by[t.Hash])
+		signed := t.Hash + " " + key
+		if s := t.Statement; err == nil && s.Repo == o.gate.Repo && by[signed] == nil {
+			by[signed] = &logApproval{approved: approved{t.Hash, key, s.Reason, s.Issued, s.Expires}, Ref: s.Ref, Before: s.Before, After: s.After}
+			all = append(all, by[signed])
 		}
-		if e := by[t.Hash]; e != nil {
+		if e := by[signed]; e != nil {
 			e.Published = e.Published || published
 			if e.In == "" {
 				e.In = in

@@ -90,7 +90,7 @@ func (o *oracleClone) readApprovals(ctx context.Context, refs []string) error {
 	}
 	err := o.repo.ReadAll(ctx, ids, maxTokenBytes, func(i int, _ gitrepo.Object, data []byte) error {
 		token, err := approval.ParseTokenBlob(data)
-		if err != nil || approvalRoot+token.Hash != refs[i] {
+		if err != nil || !token.Goes(strings.TrimPrefix(refs[i], approvalRoot)) {
 			return nil
 		}
 		if _, err := token.VerifyKey(); err != nil {

@@ -367,7 +367,7 @@ func (e *examination) oracleRefs(ctx context.Context, g *gate.Gate, repo config.
 
 func isApproval(ref string, data []byte) bool {
 	t, err := approval.ParseTokenBlob(data)
-	return err == nil && strings.HasSuffix(ref, "/"+t.Hash)
+	return err == nil && t.Goes(ref[strings.LastIndexByte(ref, '/')+1:])
 }
 
 func (e *examination) published(ctx context.Context, g *gate.Gate, repo config.Repository, id string) {

@@ -2,7 +2,9 @@ package approval
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,6 +30,21 @@ type Token struct {
 	Hash      string // of the statement
 	Signature []byte // SSHSIG, raw
 }
+
+// Another is the name of a token below refs/oracle/approvals/ where the statement's
+// hash is taken: that, and the hash of the key, for a statement that several people
+// signed.
+func (t Token) Another() string {
+	sig, err := ParseSignature(t.Signature)
+	if err != nil {
+		return t.Hash // no token has such a signature
+	}
+	sum := sha256.Sum256(sig.Key.Marshal())
+	return t.Hash + "-" + hex.EncodeToString(sum[:])
+}
+
+// Goes says whether a token may have this name below refs/oracle/approvals/.
+func (t Token) Goes(name string) bool { return name == t.Hash || name == t.Another() }
 
 // FormatToken makes a token of a statement's bytes and a raw SSHSIG.
 func FormatToken(statement, sshsig []byte) string {

@@ -78,7 +78,7 @@ func (j *judgement) list(ctx context.Context) error {
 		if o.Type != gitrepo.Blob || data == nil {
 			return nil // what came without the gate counts for nothing
 		}
-		if t, err := approval.ParseTokenBlob(data); err == nil && names[i] == approvalRoot+"/"+t.Hash {
+		if t, err := approval.ParseTokenBlob(data); err == nil && t.Goes(strings.TrimPrefix(names[i], approvalRoot+"/")) {
 			j.existing = append(j.existing, t)
 		}
 		return nil

@@ -47,7 +47,7 @@ func (j *judgement) offerApproval(ctx context.Context, m *move) error {
 		return err
 	case what != "":
 		j.junk(m, what)
-	case m.name != approvalRoot+"/"+t.Hash:
+	case !t.Goes(strings.TrimPrefix(m.name, approvalRoot+"/")):
 		j.junk(m, "its name is not the hash of its statement")
 	case t.Statement.Repo != j.ID:
 		j.junk(m, "it is for another repository")
@@ -126,7 +126,7 @@ func (j *judgement) retire(ctx context.Context, m *move) error {
 	if err != nil {
 		return err
 	}
-	if what == "" && m.name == approvalRoot+"/"+t.Hash && j.now.Before(t.Statement.Expires) {
+	if what == "" && t.Goes(strings.TrimPrefix(m.name, approvalRoot+"/")) && j.now.Before(t.Statement.Expires) {
 		j.insist(m, finding.Finding{Code: finding.OracleRefKept, Args: map[string]string{
 			"approval": t.Hash, "expires": t.Statement.Expires.Format(time.RFC3339)}})
 		return nil
