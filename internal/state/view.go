@@ -62,6 +62,7 @@ type Scanner struct {
 	heads     [][]byte
 	hits      []hit
 	name, key []byte
+	last      layout
 
 	limits  limits
 	looked  int // bytes of all paths looked at
@@ -242,8 +243,34 @@ func tooMany(path string) *Broken {
 // directories to look into go to dirs, unless that was done before.
 func (s *Scanner) scan(data []byte, width int, prefix string, dirs *[]Entry) *part {
 	var flaws []flaw
+	if prefix != "" || !s.again(data, width) {
+		flaws = s.sift(data, width, prefix)
+	}
+	if flaws != nil || s.deep {
+		return s.part(prefix, flaws, dirs)
+	}
+	// Nearly every tree of a history has what the one before it has.
+	key := append(append(s.key[:0], prefix...), 0)
+	for _, h := range s.hits {
+		key = append(append(append(key, byte(h.class)), h.mode...), ' ')
+		key = append(append(append(key, h.name...), 0), h.id...)
+	}
+	s.key = key
+	if p := s.alike[string(key)]; p != nil {
+		return p
+	}
+	p := s.part(prefix, nil, dirs)
+	if len(s.alike) < maxAlike {
+		s.alike[string(key)] = p
+	}
+	return p
+}
+
+// sift leaves in hits the entries of one tree that count.
+func (s *Scanner) sift(data []byte, width int, prefix string) (flaws []flaw) {
 	t := treeReader{rest: data, width: width, heads: s.heads[:0]}
 	s.hits = s.hits[:0]
+	before := s.looked
 	name := append(s.name[:0], prefix...)
 	for {
 		raw, ok, what := t.next()
@@ -264,24 +291,10 @@ func (s *Scanner) scan(data []byte, width int, prefix string, dirs *[]Entry) *pa
 		}
 	}
 	s.heads, s.name = t.heads[:0], name
-	if flaws != nil || s.deep {
-		return s.part(prefix, flaws, dirs)
+	if prefix == "" && flaws == nil {
+		s.remember(data, width, s.looked-before)
 	}
-	// Nearly every tree of a history has what the one before it has.
-	key := append(append(s.key[:0], prefix...), 0)
-	for _, h := range s.hits {
-		key = append(append(append(key, byte(h.class)), h.mode...), ' ')
-		key = append(append(append(key, h.name...), 0), h.id...)
-	}
-	s.key = key
-	if p := s.alike[string(key)]; p != nil {
-		return p
-	}
-	p := s.part(prefix, nil, dirs)
-	if len(s.alike) < maxAlike {
-		s.alike[string(key)] = p
-	}
-	return p
+	return flaws
 }
 
 // hit is an entry that counts, in its tree's bytes.
