@@ -69,6 +69,11 @@ func (c *call) adopted(a gate.Adoption) {
 	if a.Dropped > 0 {
 		fmt.Fprintf(out, "  %s accepted and had not landed: forgotten\n", was(a.Dropped, "move"))
 	}
+	for _, p := range a.UnderWay {
+		if p.Way.Open() {
+			fmt.Fprintf(out, "  %s\n", c.paint("a push that was let in at "+stamp(p.At)+" has not ended, and may still land"+process(p.Way)+": end it and look again"))
+		}
+	}
 	if a.Closed != nil {
 		fmt.Fprintf(out, "  opening %s is closed\n", a.Closed.ID)
 	}

@@ -151,12 +151,24 @@ func TestAClientThatStopsReadingHoldsTheApprovalAsLongAsItsPushLives(t *testing.
 	}
 	h.rival(base)
 	h.stays(refuse("rival:main"), "in use by another push", "once that push has ended")
-	code, status := h.verb("status", "--config", h.config)
+	_, status := h.verb("status", "--config", h.config)
 	for _, words := range []string{"under way: " + base[:10], fmt.Sprintf("process %d", p.cmd.Process.Pid), "HOLDS its approvals"} {
 		if !strings.Contains(status, words) {
-			t.Errorf("status (%d) does not say %q:\n%s", code, words, status)
+			t.Errorf("status does not say %q:\n%s", words, status)
 		}
 	}
+	s, err := state.Open(filepath.Join(h.dir, "state", repoID), time.Now())
+	h.check(err)
+	before, err := s.Load(mainRef)
+	h.check(err)
+	code, said := h.verb("adopt", "--config", h.config, "--repo", repoID, "--reason", "to see what it says", mainRef)
+	if words := fmt.Sprintf("may still land (its receive-pack is process %d)", p.cmd.Process.Pid); code != 0 || !strings.Contains(said, words) {
+		t.Errorf("adopt (%d) does not say %q:\n%s", code, words, said)
+	}
+	l, err := s.Lock(mainRef)
+	h.check(err)
+	h.check(l.Save(before)) // as if it had not been adopted
+	l.Unlock()
 	// The honest end of it: the client reads on, and the push lands as a signed one.
 	p.release()
 	if got := h.value(mainRef); got != h.rev("main") {

@@ -70,6 +70,14 @@ func (p shownPush) String() string {
 	return text
 }
 
+// process says which one brings a push, where that is known.
+func process(w state.Way) string {
+	if w.Process == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (its receive-pack is process %d)", w.Process.PID)
+}
+
 func pushes(r *state.Record, now time.Time) []shownPush {
 	list := []shownPush{}
 	for _, m := range r.Pending {

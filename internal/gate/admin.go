@@ -25,6 +25,8 @@ type Adoption struct {
 	// went with them.
 	Dropped int
 	Closed  *state.Opening
+	// UnderWay are pushes of such moves that may still land, without the gate.
+	UnderWay []state.Acceptance
 }
 
 // Contents are what a tip has and should not have.
@@ -120,6 +122,9 @@ func (j *judgement) former(locked *state.Locked, ref string) (*state.Record, err
 // has forbidden files which the one before lacks.
 func (j *judgement) compare(ctx context.Context, before *state.Record, tip state.Tip) (a Adoption, fresh bool, err error) {
 	a = Adoption{Tip: tip, Dropped: len(before.Pending), Closed: before.Opening}
+	for _, m := range before.Pending {
+		a.UnderWay = append(a.UnderWay, m.UnderWay(j.moment())...)
+	}
 	view, err := j.scanner.View(ctx, tip.Commit+"^{tree}")
 	if err != nil {
 		return a, false, err
