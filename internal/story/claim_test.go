@@ -1,17 +1,26 @@
 package story
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // claim is what the gate promises, said without its rules: where protected refs may
 // stand, whatever the model thinks of the way there.
 type claim struct {
 	*story
 	void  map[string]bool // refs that an admin, or somebody by hand, has moved or freed
+	gated map[string]bool // refs that came under the gate, or were made through it
+	at    map[string]int
 	stood map[string]map[state]bool
 }
 
 func (s *story) claim() *claim {
-	c := &claim{story: s, void: map[string]bool{}, stood: map[string]map[state]bool{}}
+	c := &claim{story: s, void: map[string]bool{}, gated: map[string]bool{}, at: s.refs, stood: map[string]map[state]bool{}}
+	for ref, obj := range s.baseline {
+		c.gated[ref] = obj != none
+	}
 	for ref, obj := range s.refs {
 		if s.class(ref) == protectedRef {
 			c.stand(ref, s.state(obj))
@@ -32,21 +41,28 @@ func (c *claim) after(e event, refs map[string]int) string {
 	if e.deed == byHand || e.deed == adopts || e.deed == opens {
 		c.void[e.ref] = true
 	}
+	broken := ""
+	for ref, obj := range refs {
+		if c.class(ref) == protectedRef && !c.void[ref] && !c.rightful(ref, c.state(obj)) {
+			broken = fmt.Sprintf("the claim is broken: %s stands at %s, in a state that nobody signed for it", ref, spell(obj))
+		}
+	}
 	for ref, obj := range refs {
 		if c.class(ref) != protectedRef {
 			continue
 		}
-		s := c.state(obj)
-		if !c.void[ref] && !c.rightful(ref, s) {
-			return fmt.Sprintf("the claim is broken: %s stands at %s, in a state that nobody signed for it", ref, spell(obj))
+		was, stood := c.at[ref]
+		if e.deed != byHand && (e.ref == ref || !stood || was != obj) {
+			c.gated[ref] = true
 		}
-		c.stand(ref, s)
+		c.stand(ref, c.state(obj))
 	}
-	return ""
+	c.at = maps.Clone(refs)
+	return broken
 }
 
 // rightful: signed for the ref by a maintainer, or stood there; for a ref that did not
-// exist, in another protected ref, or nowhere at all where there is none.
+// exist, in another protected ref, or nowhere at all where none is under the gate.
 func (c *claim) rightful(ref string, s state) bool {
 	if c.stood[ref][s] {
 		return true
@@ -64,5 +80,5 @@ func (c *claim) rightful(ref string, s state) bool {
 			return true
 		}
 	}
-	return s == "" && len(c.stood) == 0
+	return s == "" && !slices.Contains(slices.Collect(maps.Values(c.gated)), true)
 }

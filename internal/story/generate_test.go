@@ -222,7 +222,7 @@ func (t *teller) grant(ref string, before, after state) int {
 	if t.w != nil {
 		g.issued = t.w.now
 	}
-	if t.s.how != inProcess {
+	if !t.s.how.clocked() {
 		g.issued = pick(t, []int{-600, -600, 200})
 	}
 	trouble := t.IntN(24)
@@ -247,7 +247,7 @@ func (t *teller) grant(ref string, before, after state) int {
 	case 7:
 		g.issued = 86400 // not yet
 	case 8:
-		if t.s.how == inProcess {
+		if t.s.how.clocked() {
 			g.life = 300 // expires in the middle of the story
 		}
 	}
@@ -311,7 +311,7 @@ func (t *teller) next() {
 	case n < 88:
 		t.land()
 	case n < 91:
-		if t.s.how == inProcess {
+		if t.s.how.clocked() {
 			t.tell(event{deed: waits, seconds: pick(t, []int{60, 400, 700, 2000})})
 		}
 	case n < 93:
@@ -447,11 +447,23 @@ func (t *teller) update() update {
 	if t.chance(4) && t.w.value(ref) != none {
 		u.new = none
 	}
-	if t.chance(3) && t.s.how != gitPush {
-		old := pick(t, t.commits())
+	if there := t.there(); t.chance(3) && t.s.how != gitPush && len(there) > 0 {
+		old := pick(t, there)
 		u.old = &old
 	}
 	return u
+}
+
+// there are the commits that the repository has: an old value that it lacks excuses
+// nothing, which the model does not know.
+func (t *teller) there() []int {
+	var all uint64
+	for ref, obj := range t.w.at {
+		if !paper(ref) {
+			all |= t.w.reach(obj)
+		}
+	}
+	return slices.DeleteFunc(t.commits(), func(c int) bool { return all>>c&1 == 0 })
 }
 
 // target is where a ref may well go: on, back, or to where its state is allowed.
@@ -632,7 +644,7 @@ func (t *teller) scene() {
 		t.tell(event{deed: settles, push: first})
 		t.move(ref, twin, true)
 	case 9, 13: // used long ago, and left since; adopted meanwhile, perhaps
-		if t.s.how != inProcess || t.s.state(from) == t.s.state(away) {
+		if !t.s.how.clocked() || t.s.state(from) == t.s.state(away) {
 			return
 		}
 		n := t.grant(ref, t.s.state(from), t.s.state(away))
@@ -663,7 +675,7 @@ func (t *teller) scene() {
 		t.tell(event{deed: pushes, updates: []update{{ref: ref, new: away}, back}, land: []bool{true, true}, settle: true})
 		t.tell(event{deed: pushes, updates: []update{{ref: "refs/heads/topic", new: twin}}, land: []bool{true}})
 	case 11: // an admin opens the ref for one push
-		if t.s.how != inProcess {
+		if !t.s.how.clocked() {
 			return
 		}
 		t.tell(event{deed: opens, ref: ref, to: pick(t, []int{away, away, same}), seconds: pick(t, []int{300, 900})})
@@ -717,7 +729,7 @@ func (t *teller) move(ref string, to int, lands bool) int {
 }
 
 func (t *teller) pass(seconds int) {
-	if t.s.how == inProcess {
+	if t.s.how.clocked() {
 		t.tell(event{deed: waits, seconds: seconds})
 	}
 }

@@ -9,18 +9,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/sealgate/sealgate/internal/approval"
-	"github.com/sealgate/sealgate/internal/config"
 	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/gate"
 	"github.com/sealgate/sealgate/internal/gitrepo"
@@ -34,7 +34,12 @@ type stage struct {
 	rig        *rig.Rig
 	maintainer ssh.Signer
 	other      ssh.Signer
-	rooms      atomic.Int64
+	places     atomic.Int64
+	rooms      rooms
+	asked      asked
+
+	mu   sync.Mutex
+	read map[string]rules // by protected refs
 }
 
 func newStage(dir, bin string) (*stage, error) {
@@ -49,7 +54,7 @@ func newStage(dir, bin string) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &stage{rig: r}
+	g := &stage{rig: r, rooms: rooms{free: map[bool][]*room{}}, read: map[string]rules{}}
 	if g.maintainer, err = ssh.ParsePrivateKey(text); err != nil {
 		return nil, err
 	}
@@ -61,8 +66,8 @@ func newStage(dir, bin string) (*stage, error) {
 	return g, err
 }
 
-// room is a directory that nobody has yet.
-func (g *stage) room() string { return filepath.Join(g.rig.Dir, fmt.Sprint("s", g.rooms.Add(1))) }
+// place is a directory that nobody has yet.
+func (g *stage) place() string { return filepath.Join(g.rig.Dir, fmt.Sprint("s", g.places.Add(1))) }
 
 // sign is what ssh-keygen -Y sign makes, without its armor.
 func (g *stage) sign(stranger bool, namespace string, message []byte) []byte {
@@ -83,15 +88,16 @@ func (g *stage) sign(stranger bool, namespace string, message []byte) []byte {
 type host struct {
 	*stage
 	*story
+	*room
 	st      *store
-	dir     string
-	gate    rig.Gate
-	conf    config.Gate
-	signers approval.Signers
+	rules   rules
 	repo    *gitrepo.Repo // in process: its child of git serves all pushes
-	zero    time.Time     // of the story's clock
+	reached []uint64      // by commit: what it reaches, itself included
+	order   sync.Mutex    // over rand: the gate asks of several things at once
+	rand    *rand.Rand
+	zero    time.Time // of the story's clock
 	now     int
-	here    map[string]bool // objects that the repository has
+	at      map[string]int // where refs stand, as far as they were moved here
 	flight  map[int]*flying
 	told    map[string]bool // files of the spool that were read
 	hooks   int             // how often a hook was asked
@@ -99,67 +105,80 @@ type host struct {
 
 const repoID = "3f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21"
 
+// modes leave oracles/ alone, which has rules of its own beside the ones that are told here.
+const modes = "      protected: {paths: enforce}\n    paths:\n      protected: [rules/, freeze.json]\n"
+
 // host lays out the story's repository, and its record as the installer begins
-// it.
-func (g *stage) host(s *story, dir string) (*host, error) {
-	h := &host{stage: g, story: s, dir: dir, here: map[string]bool{}, flight: map[int]*flying{}, told: map[string]bool{}}
+// it. What was laid out must be left.
+func (g *stage) host(s *story) (*host, error) {
+	h := &host{stage: g, story: s, rand: newRand(s.seed), at: map[string]int{}, flight: map[int]*flying{}, told: map[string]bool{}}
 	h.zero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	if s.how != inProcess {
+	if !s.how.clocked() {
 		h.zero = time.Now().UTC().Truncate(time.Second)
 	}
 	h.st = s.build(repoID, h.zero, g.sign)
-	server := filepath.Join(dir, "shop.git")
-	if err := h.bare(server); err != nil {
+	h.reached = s.begin(unbroken).reached
+	var err error
+	if h.room, err = g.enter(s); err != nil {
 		return nil, err
 	}
-	if s.how == gitPush {
-		if err := h.client(); err != nil {
-			return nil, err
-		}
+	if err := h.layOut(); err != nil {
+		return nil, errors.Join(err, g.abandon(h.room))
 	}
-	// Not oracles/, which has rules of its own beside the ones that are told here.
-	h.gate = rig.Gate{Server: server, ID: repoID, Modes: "      protected: {paths: enforce}\n    paths:\n      protected: [rules/, freeze.json]\n"}
-	for _, ref := range s.protected {
-		base := "none"
-		if s.baseline[ref] != none {
-			base = h.st.ids[s.baseline[ref]]
-		}
-		h.gate.Protected = append(h.gate.Protected, "ref: "+ref+"\nbaseline: "+base)
-	}
-	h.gate.Protected = append(h.gate.Protected, "pattern: "+pattern+"**")
-	rel, err := filepath.Rel(g.rig.Dir, dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := g.rig.Install(&h.gate, filepath.Join(rel, "gate")); err != nil {
-		return nil, err
-	}
-	for ref, obj := range s.refs {
-		if err := h.put(ref, obj); err != nil {
-			return nil, err
-		}
-	}
-	if s.how == gitPush {
-		if err := h.shims(); err != nil {
-			return nil, err
-		}
-	}
-	if h.conf, err = config.LoadGate(h.gate.Config); err != nil {
-		return nil, err
-	}
-	repo, ok := h.conf.Repository(repoID)
-	if !ok {
-		return nil, errors.New("the repository is not listed")
-	}
-	if h.signers, err = approval.LoadSigners(repo.Maintainers, repo.RevokedKeys, repo.Agents); err != nil {
-		return nil, err
-	}
-	return h, h.beginRecords()
+	return h, nil
 }
 
-func (h *host) bare(dir string) error {
+func (h *host) layOut() error {
+	var err error
+	if h.how == inProcess {
+		h.rules, err = h.common(h.protected)
+	} else {
+		h.rules, err = h.install()
+	}
+	if err != nil {
+		return err
+	}
+	for ref, obj := range h.refs {
+		if err := h.put(ref, obj); err != nil {
+			return err
+		}
+	}
+	return h.beginRecords()
+}
+
+// install is what a gate has that other programs ask.
+func (h *host) install() (rules, error) {
+	h.gate.Modes = modes
+	for _, ref := range h.protected {
+		h.gate.Protected = append(h.gate.Protected, "ref: "+ref+"\nbaseline: "+h.base(ref))
+	}
+	h.gate.Protected = append(h.gate.Protected, "pattern: "+pattern+"**")
+	rel, err := filepath.Rel(h.rig.Dir, h.dir)
+	if err != nil {
+		return rules{}, err
+	}
+	if err := h.rig.Install(&h.gate, filepath.Join(rel, "gate")); err != nil {
+		return rules{}, err
+	}
+	if h.how == gitPush {
+		if err := errors.Join(h.client(), h.shims()); err != nil {
+			return rules{}, err
+		}
+	}
+	return load(h.gate)
+}
+
+// base is where a protected ref came under the gate.
+func (h *host) base(ref string) string {
+	if obj := h.baseline[ref]; obj != none {
+		return h.st.ids[obj]
+	}
+	return "none"
+}
+
+func bare(dir string, wide bool) error {
 	conf := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
-	if h.sha256 {
+	if wide {
 		conf = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n"
 	}
 	for _, sub := range []string{"refs/heads", "refs/tags", "objects/info", "objects/pack", "hooks"} {
@@ -178,7 +197,7 @@ func (h *host) client() error {
 	for id := range h.st.raw {
 		all[id] = true
 	}
-	return errors.Join(h.bare(dir), h.st.write(filepath.Join(dir, "objects"), all, nil))
+	return errors.Join(bare(dir, h.sha256), newShelf(filepath.Join(dir, "objects")).put(h.st, all, nil))
 }
 
 // shims put a switch before post-receive, and an update hook that refuses the
@@ -262,9 +281,10 @@ func (h *host) object(ref string, obj int) string {
 // put moves a ref by hand, with everything that it needs. An approval's ref has
 // its blob, whatever obj is.
 func (h *host) put(ref string, obj int) error {
-	if err := h.bring(filepath.Join(h.gate.Server, "objects"), ref, obj, true); err != nil {
+	if err := h.stored.put(h.st, h.needs(ref, obj), nil); err != nil {
 		return err
 	}
+	h.moved(ref, obj)
 	file := filepath.Join(h.gate.Server, h.name(ref))
 	if obj == none {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -272,38 +292,52 @@ func (h *host) put(ref string, obj int) error {
 		}
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := h.makeDir(filepath.Dir(file)); err != nil {
 		return err
 	}
 	return os.WriteFile(file, []byte(h.object(ref, obj)+"\n"), 0o644)
 }
 
-// bring writes what the repository lacks of an object, and keep says that the
-// repository has it from now on.
-func (h *host) bring(objects, ref string, obj int, keep bool) error {
-	if obj == none {
+// makeDir makes a directory for refs. Only git's own programs would remove it again.
+func (h *host) makeDir(dir string) error {
+	if h.made[dir] && h.how.clocked() {
 		return nil
 	}
-	ids := map[string]bool{}
-	if id, ok := h.blob(ref); ok {
-		ids[id] = true
-	} else {
-		h.closure(h.st, obj, ids)
-	}
-	if err := h.st.write(objects, ids, h.here); err != nil {
-		return err
-	}
-	if keep {
-		for id := range ids {
-			h.here[id] = true
-		}
-	}
-	return nil
+	h.made[dir] = true
+	return os.MkdirAll(dir, 0o755)
 }
 
-// refsNow are all refs as their files say, by the story's names; a value that is no object of
-// the story is answered as an error.
+func (h *host) moved(ref string, obj int) {
+	if obj == none {
+		delete(h.at, ref)
+		return
+	}
+	h.at[ref] = obj
+}
+
+// needs are all objects of a ref's value.
+func (h *host) needs(ref string, obj int) map[string]bool {
+	ids := map[string]bool{}
+	if id, ok := h.blob(ref); ok && obj != none {
+		ids[id] = true
+	} else if !ok {
+		h.closure(h.st, obj, ids)
+	}
+	return ids
+}
+
+// refsNow are all refs, by the story's names. In process it is the test that moves them;
+// what their files say is read at the end.
 func (h *host) refsNow() (map[string]int, error) {
+	if h.how.clocked() {
+		return h.at, nil
+	}
+	return h.refsRead()
+}
+
+// refsRead are all refs as their files say; a value that is no object of the story is
+// answered as an error.
+func (h *host) refsRead() (map[string]int, error) {
 	byID := map[string]int{}
 	for i, id := range h.st.ids {
 		if _, ok := byID[id]; !ok {
@@ -392,26 +426,9 @@ func (h *host) push(e event) (*verdict, error) {
 		return h.pushForReal(e, f)
 	}
 	h.hooks++
-	objects := filepath.Join(h.gate.Server, "objects")
-	quarantine := h.quarantine()
-	if err := os.MkdirAll(filepath.Join(quarantine, "pack"), 0o755); err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(quarantine)
-	for _, u := range f.updates {
-		if err := h.bring(quarantine, u.ref, u.new, false); err != nil {
-			return nil, err
-		}
-	}
-	v, err := h.ask(f.updates, objects, quarantine)
+	v, err := h.received(f.updates)
 	if err != nil || !v.accepted() {
 		return v, err
-	}
-	// git takes the objects over before it moves any ref.
-	for _, u := range f.updates {
-		if err := h.bring(objects, u.ref, u.new, true); err != nil {
-			return nil, err
-		}
 	}
 	h.flight[e.id] = f
 	for i := range f.updates {
@@ -427,10 +444,36 @@ func (h *host) push(e event) (*verdict, error) {
 	return v, nil
 }
 
-// ask asks the hook about updates.
-func (h *host) ask(updates []update, objects, quarantine string) (*verdict, error) {
+// received lets the hook judge a push. If it accepts, git takes the objects over before
+// it moves any ref.
+func (h *host) received(updates []update) (*verdict, error) {
 	if h.how == program {
-		return h.run("", h.lines(updates, nil), "GIT_DIR=.", "GIT_QUARANTINE_PATH="+quarantine, "GIT_OBJECT_DIRECTORY="+quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+objects)
+		h.incoming = newShelf(fmt.Sprintf("%s-%d", h.incoming.dir, h.hooks))
+		if err := os.Mkdir(h.incoming.dir, 0o755); err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(h.incoming.dir)
+	}
+	for _, u := range updates {
+		if err := h.incoming.put(h.st, h.needs(u.ref, u.new), h.stored); err != nil {
+			return nil, err
+		}
+	}
+	v, err := h.ask(updates)
+	if err != nil {
+		return nil, err
+	}
+	if v.accepted() {
+		return v, h.stored.take(h.incoming)
+	}
+	return v, h.incoming.clear()
+}
+
+// ask asks the hook about updates.
+func (h *host) ask(updates []update) (*verdict, error) {
+	if h.how == program {
+		quarantine := h.incoming.dir
+		return h.run("", h.lines(updates, nil), "GIT_DIR=.", "GIT_QUARANTINE_PATH="+quarantine, "GIT_OBJECT_DIRECTORY="+quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+h.stored.dir)
 	}
 	g, err := h.open()
 	if err != nil {
@@ -452,39 +495,41 @@ func (h *host) ask(updates []update, objects, quarantine string) (*verdict, erro
 	return v, nil
 }
 
-// quarantine is where the objects of a push are until it is accepted.
-func (h *host) quarantine() string {
-	return filepath.Join(h.gate.Server, "objects", "tmp_objdir-incoming-story")
-}
-
-// close ends what still runs.
-func (h *host) close() {
+// leave ends the story; one that ended badly leaves nothing behind.
+func (h *host) leave(err error) error {
 	if h.repo != nil {
-		h.repo.Close()
+		err = errors.Join(err, h.repo.Close())
 	}
+	if err != nil || h.how != inProcess {
+		return errors.Join(err, h.abandon(h.room))
+	}
+	return h.sweep(h.room, h.sha256)
 }
 
 // open is the gate as cmd/prereceive puts it together, with the story's clock.
 func (h *host) open() (*gate.Gate, error) {
-	repo, _ := h.conf.Repository(repoID)
-	if err := os.MkdirAll(h.quarantine(), 0o755); err != nil {
-		return nil, err
-	}
+	repo := h.rules.Repository
 	if h.repo == nil {
+		options := gitrepo.Options{GitDir: h.gate.Server, ObjectDirectory: h.incoming.dir, Alternates: h.stored.dir}
+		if h.how == inProcess {
+			options.Start = h.start
+		}
 		var err error
-		h.repo, err = gitrepo.Open(context.Background(), gitrepo.Options{
-			GitDir: h.gate.Server, ObjectDirectory: h.quarantine(), Alternates: filepath.Join(h.gate.Server, "objects")})
-		if err != nil {
+		if h.repo, err = gitrepo.Open(context.Background(), options); err != nil {
 			return nil, err
 		}
 	}
-	store, err := records.Open(filepath.Join(h.conf.State, repo.ID), h.clock(h.now))
+	store, err := records.Open(filepath.Join(h.gate.State, repo.ID), h.clock(h.now))
 	if err != nil {
 		return nil, err
 	}
+	baselines := map[string]string{}
+	for _, ref := range h.protected {
+		baselines[ref] = h.base(ref)
+	}
 	return &gate.Gate{
 		Rules: gate.Rules{
-			ID: repo.ID, Refs: repo.Refs, Baselines: repo.Baselines, Signers: h.signers, Threshold: repo.Threshold,
+			ID: repo.ID, Refs: repo.Refs, Baselines: baselines, Signers: h.rules.signers, Threshold: repo.Threshold,
 			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog, AuthorsMayApprove: repo.AuthorsMayApprove,
 			ProtectedModes: gate.Modes(repo.ProtectedModes), TopicModes: gate.Modes(repo.TopicModes),
 		},
@@ -594,20 +639,12 @@ func (h *host) reasons(v *verdict, findings []finding.Finding) {
 // land moves a ref as git would, from the value the client saw.
 func (h *host) land(f *flying, i int) error {
 	u := f.updates[i]
-	if h.how == inProcess {
-		refs, err := h.refsNow()
-		if err != nil {
-			return err
+	if h.how.clocked() {
+		var err error
+		if f.landed[i], err = h.move(u); f.landed[i] {
+			h.moved(u.ref, u.new)
 		}
-		at := none
-		if obj, ok := refs[u.ref]; ok {
-			at = obj
-		}
-		if h.object(u.ref, at) != h.object(u.ref, *u.old) {
-			return nil
-		}
-		f.landed[i] = true
-		return h.put(u.ref, u.new)
+		return err
 	}
 	args := []string{"update-ref", "--no-deref", h.name(u.ref), h.object(u.ref, u.new), h.object(u.ref, *u.old)}
 	if u.new == none {
@@ -621,6 +658,34 @@ func (h *host) land(f *flying, i int) error {
 	}
 	f.landed[i] = true
 	return nil
+}
+
+// move is git's way to move a ref that is a file: under a lock beside it.
+func (h *host) move(u update) (bool, error) {
+	file := filepath.Join(h.gate.Server, h.name(u.ref))
+	if err := h.makeDir(filepath.Dir(file)); err != nil {
+		return false, err
+	}
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return false, err
+	}
+	_, err = lock.WriteString(h.object(u.ref, u.new) + "\n")
+	if err = errors.Join(err, lock.Close()); err != nil {
+		return false, err
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = []byte(h.st.zero()), nil
+	}
+	switch {
+	case err != nil || strings.TrimSpace(string(text)) != h.object(u.ref, *u.old):
+		return false, errors.Join(err, os.Remove(file+".lock"))
+	case u.new == none:
+		return true, errors.Join(os.Remove(file), os.Remove(file+".lock"))
+	default:
+		return true, os.Rename(file+".lock", file)
+	}
 }
 
 func (h *host) git(dir string, args ...string) (string, error) {
@@ -644,7 +709,7 @@ func (h *host) settled(f *flying) error {
 	if !slices.Contains(f.landed, true) {
 		return nil
 	}
-	if h.how != inProcess {
+	if !h.how.clocked() {
 		_, err := h.run("settle", h.lines(f.updates, f.landed))
 		return err
 	}
@@ -669,7 +734,7 @@ func (h *host) adopt(ref string) error {
 	if _, ok := refs[ref]; !ok {
 		return nil
 	}
-	if h.how == inProcess {
+	if h.how.clocked() {
 		g, err := h.open()
 		if err != nil {
 			return err
@@ -744,14 +809,8 @@ func (h *host) pushForReal(e event, f *flying) (*verdict, error) {
 	h.flight[e.id] = f
 	for i, u := range f.updates {
 		f.landed[i] = i < len(e.land) && e.land[i]
-		ids := map[string]bool{}
-		if id, ok := h.blob(u.ref); !ok {
-			h.closure(h.st, u.new, ids)
-		} else if u.new != none {
-			ids[id] = true
-		}
-		for id := range ids {
-			h.here[id] = true
+		for id := range h.needs(u.ref, u.new) {
+			h.stored.has[id] = true
 		}
 	}
 	return v, nil

@@ -161,7 +161,7 @@ func TestABrokenModelIsFoundByTheHook(t *testing.T) {
 				var s *story
 				s, seed = telling(t, m, seed)
 				for _, told := range []*story{s.shortFor(m), s} {
-					d, _, err := theStage.play(told, m, theStage.room())
+					d, _, err := theStage.play(told, m)
 					if err != nil {
 						t.Fatalf("%v:\n%s", err, told.script())
 					}
@@ -208,7 +208,7 @@ func TestADifferenceIsMadeShort(t *testing.T) {
 	t.Parallel()
 	s, _ := telling(t, foundValue, *firstSeed)
 	differs := func(s *story) (*difference, error) {
-		d, _, err := theStage.play(s, foundValue, theStage.room())
+		d, _, err := theStage.play(s, foundValue)
 		return d, err
 	}
 	d, err := differs(s)

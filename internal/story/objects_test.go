@@ -9,12 +9,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -29,6 +27,7 @@ type store struct {
 	blob []string          // by grant: id of the blob that publishes it
 	back []string          // by grant: id of the blob that withdraws it
 	need [][]string        // by object: what it brings beside its parents
+	root []string          // by object: the tree of a commit
 }
 
 func (st *store) put(kind string, body []byte) string {
@@ -42,17 +41,30 @@ func (st *store) put(kind string, body []byte) string {
 		id = hex.EncodeToString(sum[:])
 	}
 	if st.raw[id] == nil {
-		var b bytes.Buffer
-		z, err := zlib.NewWriterLevel(&b, zlib.BestSpeed)
-		if err == nil {
-			_, err = z.Write(full)
-		}
-		if err = errors.Join(err, z.Close()); err != nil {
-			panic(err) // memory does not fail
-		}
-		st.raw[id] = b.Bytes()
+		st.raw[id] = deflated(full)
 	}
 	return id
+}
+
+// deflaters are used again: one takes a megabyte to make.
+var deflaters = sync.Pool{New: func() any {
+	z, err := zlib.NewWriterLevel(nil, zlib.NoCompression)
+	if err != nil {
+		panic(err) // there is such a level
+	}
+	return z
+}}
+
+func deflated(data []byte) []byte {
+	z := deflaters.Get().(*zlib.Writer)
+	defer deflaters.Put(z)
+	var b bytes.Buffer
+	z.Reset(&b)
+	_, err := z.Write(data)
+	if err = errors.Join(err, z.Close()); err != nil {
+		panic(err) // memory does not fail
+	}
+	return b.Bytes()
 }
 
 // zero is the id of no object.
@@ -213,6 +225,7 @@ func (s *story) build(repo string, zero time.Time, sign signer) *store {
 		st.blob = append(st.blob, st.put("blob", []byte(token+"\n")))
 		st.back = append(st.back, st.put("blob", []byte(st.withdrawal(g.hash, repo, zero, sign)+"\n")))
 	}
+	st.root = make([]string, len(s.objects))
 	for i, o := range s.objects {
 		switch o.kind {
 		case tagKind:
@@ -225,6 +238,7 @@ func (s *story) build(repo string, zero time.Time, sign signer) *store {
 		default:
 			root, all := st.tree(o.tree)
 			id := st.put("commit", []byte(st.commit(i, o, root)))
+			st.root[i] = root
 			st.ids, st.need = append(st.ids, id), append(st.need, append(all, id))
 		}
 	}
@@ -264,25 +278,4 @@ func (s *story) closure(st *store, obj int, into map[string]bool) {
 	for _, p := range s.objects[obj].parents {
 		s.closure(st, p, into)
 	}
-}
-
-// write puts objects into an object directory, apart from those that are in have.
-func (st *store) write(dir string, ids, have map[string]bool) error {
-	for id := range ids {
-		if have[id] {
-			continue
-		}
-		sub := filepath.Join(dir, id[:2])
-		if err := os.Mkdir(sub, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		file := filepath.Join(sub, id[2:])
-		if _, err := os.Stat(file); err == nil {
-			continue
-		}
-		if err := os.WriteFile(file, st.raw[id], 0o444); err != nil {
-			return err
-		}
-	}
-	return nil
 }

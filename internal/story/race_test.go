@@ -27,19 +27,17 @@ func TestTwoPushesPastTheHookAtOnce(t *testing.T) {
 			continue
 		}
 		told++
-		dir := theStage.room()
-		h, err := theStage.host(s, dir)
+		h, err := theStage.host(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		n, err := h.race()
-		if err != nil {
+		if err = h.leave(err); err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, s.script())
 		}
 		if n == 2 {
 			both++
 		}
-		os.RemoveAll(dir)
 	}
 	if both < races/2 {
 		t.Errorf("of %d pairs, %d passed the hook together: the pairs are too tame", told, both)

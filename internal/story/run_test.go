@@ -1,10 +1,8 @@
 package story
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 )
 
@@ -37,16 +35,12 @@ func sendable(e event, how how, value func(string) int) event {
 
 // play tells the story to both; nil says that they agree. hooks is how often the
 // hook was asked.
-func (g *stage) play(s *story, m mutation, dir string) (diff *difference, hooks int, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	h, err := g.host(s, dir)
+func (g *stage) play(s *story, m mutation) (diff *difference, hooks int, err error) {
+	h, err := g.host(s)
 	if err != nil {
 		return nil, 0, fmt.Errorf("lay out the story: %w", err)
 	}
-	defer h.close()
+	defer func() { err = h.leave(err) }()
 	c := s.claim()
 	w := s.begin(m) // after the host: it fills in the hashes
 	for i, e := range s.events {
@@ -72,6 +66,18 @@ func (g *stage) play(s *story, m mutation, dir string) (diff *difference, hooks 
 		if what := compare(w.at, refs); what != "" {
 			return &difference{i, what}, h.hooks, nil
 		}
+	}
+	return h.last(w)
+}
+
+// last looks at the files of all refs.
+func (h *host) last(w *model) (*difference, int, error) {
+	refs, err := h.refsRead()
+	if err != nil {
+		return nil, h.hooks, err
+	}
+	if what := compare(w.at, refs); what != "" {
+		return &difference{len(h.events) - 1, what}, h.hooks, nil
 	}
 	return nil, h.hooks, nil
 }

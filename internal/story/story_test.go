@@ -123,11 +123,15 @@ type how uint8
 
 const (
 	inProcess how = iota // the gate in this process, with the quarantine of a push; clock and refs are the test's
+	withGit              // the same; every question to git has a child of its own (git_test.go)
 	program              // the hook's program, started as receive-pack starts it, then git update-ref
 	gitPush              // git push
 )
 
-var hows = [...]string{"in process", "hook's program", "git push"}
+var hows = [...]string{"in process", "in process with git's own children", "hook's program", "git push"}
+
+// clocked says that the clock of the gate is the test's.
+func (h how) clocked() bool { return h == inProcess || h == withGit }
 
 const (
 	approvalRef = "approval "
