@@ -352,46 +352,77 @@ func (j *judgement) failing(r refusal) finding.Finding {
 // accounts are the states that a commit may pass through.
 type accounts struct {
 	marks, states map[string]bool
-	approved      bool // published approvals are in states
+	approved      bool              // published approvals are in signed
+	signed        map[string][]step // by the state that they lead to
+}
+
+// account says whether somebody accounts for a commit's state.
+type account struct {
+	ok bool
+	// personal: another commit with this state may be one that the signers did not write.
+	personal bool
+	own      *approved // of somebody who wrote the commit, which is why it is not ok
 }
 
 // accounted says whether a commit with this view may be on the way: an enforced
 // protected ref stands in its state, or an approval for one that is valid or
-// was used leads there.
-func (j *judgement) accounted(ctx context.Context, m *move, v *state.View) (bool, error) {
+// was used leads there. Where authors may not approve, who wrote the commit does not
+// account for it.
+func (j *judgement) accounted(ctx context.Context, m *move, v *state.View, commit string) (account, error) {
 	if j.known == nil {
 		if err := j.account(ctx); err != nil {
-			return false, err
+			return account{}, err
 		}
 	}
 	if j.known.marks[v.Mark] {
-		return true, nil
+		return account{ok: true}, nil
 	}
 	sum, err := j.scanner.State(ctx, v)
 	if err != nil || j.known.states[sum] {
-		return err == nil, err
+		return account{ok: err == nil}, err
 	}
 	if !j.known.approved {
-		j.known.approved = true
 		found, err := j.published(ctx)
 		if err != nil {
-			return false, err
+			return account{}, err
 		}
-		j.admit(found, j.known.states)
+		j.known.approved, j.known.signed = true, j.admit(found)
 	}
-	if j.known.states[sum] {
-		return true, nil
+	if a, err := j.vouched(ctx, j.known.signed[sum], commit); err != nil || a.ok {
+		return a, err
 	}
-	if m.admitted != nil {
-		return m.admitted[sum], nil
+	if m.admitted == nil {
+		found, err := j.tokens(ctx, m)
+		if err != nil {
+			return account{}, err
+		}
+		m.admitted = j.admit(found)
 	}
-	found, err := j.tokens(ctx, m)
+	return j.vouched(ctx, m.admitted[sum], commit)
+}
+
+// vouched says whether one of the approved steps to a commit's state was approved by
+// enough people who did not write the commit.
+func (j *judgement) vouched(ctx context.Context, list []step, commit string) (account, error) {
+	if len(list) == 0 || j.AuthorsMayApprove {
+		return account{ok: len(list) > 0}, nil
+	}
+	a := account{personal: true}
+	wrote, err := j.writers(ctx, []string{commit})
 	if err != nil {
-		return false, err
+		return a, err
 	}
-	m.admitted = map[string]bool{}
-	j.admit(found, m.admitted)
-	return m.admitted[sum], nil
+	for _, s := range list {
+		others, own := wrote.others(s.approvals)
+		s.approvals = others
+		if len(enough([]step{s}, j.Threshold)) > 0 {
+			return account{ok: true, personal: true}, nil
+		}
+		if len(own) > 0 {
+			a.own = &own[0]
+		}
+	}
+	return a, nil
 }
 
 func (j *judgement) account(ctx context.Context) error {
@@ -442,10 +473,12 @@ func (j *judgement) accountPending(ctx context.Context, p state.Move) error {
 	return nil
 }
 
-// admit adds the states that valid approvals for enforced protected refs lead to.
-func (j *judgement) admit(found []carried, to map[string]bool) {
+// admit are the steps that valid approvals for enforced protected refs make, by the
+// states that they lead to.
+func (j *judgement) admit(found []carried) map[string][]step {
+	to := map[string][]step{}
 	if j.ProtectedModes.Paths == policy.Off {
-		return
+		return to
 	}
 	by := map[string][]approved{}
 	for _, t := range found {
@@ -459,7 +492,8 @@ func (j *judgement) admit(found []carried, to map[string]bool) {
 	}
 	for _, list := range by {
 		for _, s := range enough(steps(list), j.Threshold) {
-			to[s.after] = true
+			to[s.after] = append(to[s.after], s)
 		}
 	}
+	return to
 }

@@ -264,3 +264,69 @@ func TestWhatAnotherChangeOvertookIsStale(t *testing.T) {
 		t.Errorf("approved again: %v, %s", out.Result, codesOf(out))
 	}
 }
+
+// Where authors may not approve, a branch carries no oracles that only their author
+// signed: such an approval could never land them as they are.
+func TestAnAuthorsApprovalAccountsForNoCommitOfHisOwn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		commit  made
+		by      []string // who approves
+		allowed bool     // authors_may_approve
+		want    finding.Code
+	}{
+		{"another approves", made{author: bot}, []string{anna}, false, ""},
+		{"the author approves", made{author: anna}, []string{anna}, false, finding.ApprovalAuthor},
+		{"the author approves, and may", made{author: anna}, []string{anna}, true, ""},
+		{"the committer approves", made{author: bot, committer: anna}, []string{anna}, false, finding.ApprovalAuthor},
+		{"the author and another", made{author: anna}, []string{anna, ben}, false, ""},
+		{"nobody", made{author: anna}, nil, false, finding.HistoryUnapproved},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newApproving(t, anna, ben)
+			b.gate.AuthorsMayApprove = c.allowed
+			c.commit.parents, c.commit.oracle = []string{b.base()}, loosened
+			change := b.write(c.commit)
+			back := b.write(made{author: bot, parents: []string{change}, oracle: "max = 500\n\n"})
+			for _, person := range c.by {
+				b.approve(person, b.base(), change)
+			}
+			for _, u := range []push.Update{
+				{Old: none, New: change, Ref: "refs/heads/topic"}, {Old: none, New: change, Ref: "refs/tags/v1"}, {Old: none, New: back, Ref: "refs/for/main"},
+				{Old: b.base(), New: back, Ref: mainRef},
+			} {
+				out := b.receive(u)
+				if c.want == "" && out.Result != Accepted || c.want != "" && (out.Result != Refused || codesOf(out) != string(c.want)) {
+					t.Errorf("%s: %v, %s", u.Ref, out.Result, codesOf(out))
+				}
+			}
+			if out := b.receive(push.Update{Old: none, New: change, Ref: "refs/heads/oracle-change/x"}); out.Result != Accepted {
+				t.Errorf("a proposal: %v, %s", out.Result, codesOf(out))
+			}
+		})
+	}
+}
+
+// It goes by the commit: of two who approve one another's commits, both count; and what
+// a protected ref stood in accounts for anybody's commit.
+func TestWhoApprovesTheOthersCommitAccountsForIt(t *testing.T) {
+	t.Parallel()
+	b := newApproving(t, anna, ben)
+	first := b.write(made{author: anna, parents: []string{b.base()}, oracle: loosened})
+	second := b.write(made{author: ben, parents: []string{first}, oracle: "max = 950\n"})
+	b.approve(ben, b.base(), first)
+	b.approve(anna, first, second)
+	if out := b.receive(push.Update{Old: none, New: second, Ref: "refs/heads/topic"}); out.Result != Accepted {
+		t.Errorf("a line of two: %v, %s", out.Result, codesOf(out))
+	}
+	if out := b.receive(push.Update{Old: b.base(), New: first, Ref: mainRef}); out.Result != Accepted {
+		t.Fatalf("the first lands: %v, %s", out.Result, codesOf(out))
+	}
+	b.git("", "update-ref", mainRef, first)
+	again := b.write(made{author: ben, parents: []string{b.base()}, oracle: loosened, message: "the same"})
+	if out := b.receive(push.Update{Old: none, New: again, Ref: "refs/heads/again"}); out.Result != Accepted {
+		t.Errorf("what landed, again, by who approved it: %v, %s", out.Result, codesOf(out))
+	}
+}

@@ -38,9 +38,10 @@ type move struct {
 	opening *state.Opening
 
 	// tokens are the approvals that may speak for the move, once they were looked
-	// for; admitted are the states that they account for in the move's own history.
+	// for; admitted are the steps with which they account for states in the move's own
+	// history, by where these lead.
 	tokens   []carried
-	admitted map[string]bool
+	admitted map[string][]step
 
 	// border is where what it brings left what was there, once that was asked.
 	border []string

@@ -228,7 +228,7 @@ func (j *judgement) takesOn(ctx context.Context, m *move) error {
 // historyRule: each commit that moved the protected paths has a state that an
 // enforced protected ref stands in, or that an approval for one leads to.
 func (j *judgement) historyRule(ctx context.Context, m *move, judged scope) error {
-	loose, err := j.loose(ctx, m, judged)
+	loose, own, err := j.loose(ctx, m, judged)
 	if err != nil {
 		return err
 	}
@@ -248,38 +248,49 @@ func (j *judgement) historyRule(ctx context.Context, m *move, judged scope) erro
 		j.note(m, f)
 		return err
 	}
+	if by, ok := own[loose[0]]; ok {
+		j.note(m, finding.Finding{Code: finding.ApprovalAuthor, Commit: judged.graph.ID(loose[0]),
+			Args: map[string]string{"approval": by.Hash, "person": by.Person, "topic": m.topicName()}})
+		return nil
+	}
 	items, err := j.subjects(ctx, judged.graph, loose)
 	j.note(m, finding.Finding{Code: finding.HistoryUnapproved, Items: items, Args: args("topic", m.topicName())})
 	return err
 }
 
 // loose are the commits that moved the protected paths to a state that nobody
-// accounts for. Of many such states the rest goes by what is known of them.
-func (j *judgement) loose(ctx context.Context, m *move, judged scope) ([]gitrepo.Node, error) {
-	var nodes []gitrepo.Node
-	known := map[string]bool{} // by mark
+// accounts for. Of many such states the rest goes by what is known of them. Own are the
+// approvals of those that were approved by who wrote them.
+func (j *judgement) loose(ctx context.Context, m *move, judged scope) (nodes []gitrepo.Node, own map[gitrepo.Node]approved, err error) {
+	known := map[string]account{} // by mark
+	own = map[gitrepo.Node]approved{}
 	strange := 0
 	for _, n := range judged.bad.moved {
 		if !judged.set[n] {
 			continue
 		}
 		v := judged.views[n]
-		ok, seen := known[v.Mark]
+		a, seen := known[v.Mark]
 		if !seen && strange < maxStates {
-			var err error
-			ok, err = j.accounted(ctx, m, v)
+			a, err = j.accounted(ctx, m, v, judged.graph.ID(n))
 			var broken *state.Broken
 			if err != nil && !errors.As(err, &broken) {
-				return nil, err
+				return nil, nil, err
 			}
-			known[v.Mark] = ok
+			if !a.personal {
+				known[v.Mark] = a
+			}
 		}
-		if !ok {
-			nodes = append(nodes, n)
-			strange++
+		if a.ok {
+			continue
+		}
+		nodes = append(nodes, n)
+		strange++
+		if a.own != nil {
+			own[n] = *a.own
 		}
 	}
-	return nodes, nil
+	return nodes, own, nil
 }
 
 func args(name, value string) map[string]string {
