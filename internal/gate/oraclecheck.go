@@ -113,13 +113,13 @@ type oracleReader struct {
 type oracleSet struct {
 	oracle.Set
 	leaves []state.Entry
-	over   bool
+	over   excess
 }
 
 // coverage is which ids one harness mentions.
 type coverage struct {
 	*oracle.Mentioner
-	over bool // there is more than is read, and an id was not found
+	over excess // there is more than is read, and an id was not found
 }
 
 // What is remembered is bounded: trees, and bytes of oracle files.
@@ -177,8 +177,8 @@ func (r *oracleReader) change(ctx context.Context, base, tip sides) (*OracleChan
 	if err != nil {
 		return nil, err
 	}
-	if before.over || after.over {
-		c.over = []finding.Finding{tooMuch("the files of oracles/ are", "20,000 files")}
+	if over := max(before.over, after.over); over != within {
+		c.over = []finding.Finding{over.finding(oracle.Dir, maxOracleFiles)}
 		return c, nil
 	}
 	if !r.protects(before) && !r.protects(after) {
@@ -197,9 +197,45 @@ func (r *oracleReader) change(ctx context.Context, base, tip sides) (*OracleChan
 	return c, r.changelog(ctx, c, base, tip)
 }
 
-func tooMuch(what, limit string) finding.Finding {
-	return finding.Finding{Code: finding.LimitExceeded, Severity: finding.NotJudged,
-		Args: map[string]string{"what": what, "limit": limit, "less": "keep large files elsewhere, or ask the admin"}}
+// excess is which limit was exceeded below a directory.
+type excess uint8
+
+const (
+	within excess = iota
+	bytesOver
+	filesOver
+	pathsOver
+)
+
+// excessOf is the limit that a list of files was over.
+func excessOf(err error) excess {
+	switch {
+	case errors.Is(err, state.ErrLongPaths):
+		return pathsOver
+	case errors.Is(err, state.ErrTooMany):
+		return filesOver
+	default:
+		return within
+	}
+}
+
+func (e excess) finding(dir string, files int) finding.Finding {
+	dir += "/"
+	switch e {
+	case pathsOver:
+		return limited("the paths of files and directories below "+dir+" are", fmt.Sprintf("%d bytes in all", files*state.PathBytes),
+			"use shorter names or fewer directories in one another, or ask the admin")
+	case filesOver:
+		return limited("the files below "+dir+" are", fmt.Sprintf("%d files", files), largeElsewhere)
+	default:
+		return limited("the bytes of the files below "+dir+" are", "64 MiB of a harness, 16 MiB of a file, 512 MiB in one push", largeElsewhere)
+	}
+}
+
+const largeElsewhere = "keep large files elsewhere, or ask the admin"
+
+func limited(what, limit, less string) finding.Finding {
+	return finding.Finding{Code: finding.LimitExceeded, Severity: finding.NotJudged, Args: map[string]string{"what": what, "limit": limit, "less": less}}
 }
 
 // mayProtect says that the protected paths can name something at or below oracles.
@@ -239,8 +275,7 @@ func (r *oracleReader) load(ctx context.Context, at state.Entry) (*oracleSet, er
 	s := &oracleSet{}
 	var err error
 	s.leaves, err = state.Leaves(ctx, r.repo, at, maxOracleFiles)
-	if errors.Is(err, state.ErrTooMany) || r.left <= 0 {
-		s.over = true
+	if s.over = r.over(err); s.over != within {
 		return s, nil
 	}
 	if err != nil {
@@ -258,8 +293,16 @@ func (r *oracleReader) load(ctx context.Context, at state.Entry) (*oracleSet, er
 	if s.Set, err = r.loader.Load(ctx, tree); err != nil {
 		return nil, fmt.Errorf("read oracle files: %w", err)
 	}
-	s.over = r.left <= 0
+	s.over = r.over(nil)
 	return s, nil
+}
+
+// over is the limit that keeps files from being read.
+func (r *oracleReader) over(err error) excess {
+	if e := excessOf(err); e != within || r.left > 0 {
+		return e
+	}
+	return bytesOver
 }
 
 // sizes asks for the sizes of all blobs, by id.
@@ -358,8 +401,8 @@ func (r *oracleReader) cover(ctx context.Context, c *OracleChange, tip sides) er
 		r.found[key] = got
 	}
 	c.Mentioned = got.Mentioned
-	if got.over {
-		c.over = append(c.over, tooMuch("the files below "+r.rules.Harness+"/ are", "64 MiB, 16 MiB a file and 100,000 files"))
+	if got.over != within {
+		c.over = append(c.over, got.over.finding(strings.TrimSuffix(r.rules.Harness, "/"), maxHarnessFiles))
 	}
 	return nil
 }
@@ -368,8 +411,7 @@ func (r *oracleReader) cover(ctx context.Context, c *OracleChange, tip sides) er
 func (r *oracleReader) mentions(ctx context.Context, harness state.Entry, ids []string) (*coverage, error) {
 	got := &coverage{Mentioner: oracle.Mentions(ids)}
 	leaves, err := state.Leaves(ctx, r.repo, harness, maxHarnessFiles)
-	if errors.Is(err, state.ErrTooMany) || r.left <= 0 {
-		got.over = true
+	if got.over = r.over(err); got.over != within {
 		return got, nil
 	}
 	if err != nil {
@@ -395,7 +437,7 @@ func (r *oracleReader) mentions(ctx context.Context, harness state.Entry, ids []
 	for len(files) > 0 && !got.Done() {
 		n, bytes := portion(files, sizes, room)
 		if n == 0 {
-			got.over = true
+			got.over = bytesOver
 			break
 		}
 		err := r.repo.ReadAll(ctx, files[:n], maxHarnessFile, func(_ int, _ gitrepo.Object, data []byte) error {
@@ -435,7 +477,7 @@ func (r *oracleReader) changelog(ctx context.Context, c *OracleChange, base, tip
 		after, err = r.logs(ctx, tip.treeish)
 	}
 	if errors.Is(err, state.ErrTooMany) {
-		c.over = append(c.over, tooMuch("the files that "+strings.Join(c.Changelog, ", ")+" name are", "10,000 files"))
+		c.over = append(c.over, limited("the files that "+strings.Join(c.Changelog, ", ")+" name are", "10,000 files", largeElsewhere))
 		return nil
 	}
 	c.HasChangelog = len(before)+len(after) > 0

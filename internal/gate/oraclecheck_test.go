@@ -434,3 +434,31 @@ func TestWhatIsNoLineInAChangelog(t *testing.T) {
 		}
 	}
 }
+
+// What is not judged for its size says which size: directories in one another have few
+// files, and the paths to them are long.
+func TestALimitOfTheChecksNamesWhatIsOverIt(t *testing.T) {
+	t.Parallel()
+	b := shopBench(t, shop)
+	deep := strings.Repeat("d/", 3000) + "x.toml"
+	var wide strings.Builder
+	blob := b.git("own\n", "hash-object", "-w", "--stdin")
+	for i := range maxOracleFiles + 1 {
+		fmt.Fprintf(&wide, "100644 blob %s\t%05d.toml\n", blob, i)
+	}
+	oracles := b.git(wide.String(), "mktree")
+	for name, c := range map[string]struct{ tip, what, limit, less string }{
+		"deep oracles":   {b.put("", shop.with(tree{"oracles/" + deep: "x\n"})), "the paths of files and directories below oracles/ are", "5120000 bytes in all", "fewer directories in one another"},
+		"many oracles":   {b.git("040000 tree "+oracles+"\toracles\n", "mktree"), "the files below oracles/ are", "20000 files", "keep large files elsewhere"},
+		"a deep harness": {b.put("", shop.with(tree{"harness/" + strings.Repeat("dir/", 4000) + "x": "x\n", "harness/test_fees.py": "\n"})), "the paths of files and directories below harness/ are", "25600000 bytes in all", "shorter names"},
+	} {
+		got, err := ReadOracleChange(ctx, b.gate.Repo, b.base(), c.tip, OracleRules{Protected: b.gate.Protected, Harness: DefaultHarness, Changelog: DefaultChangelog()})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		list := got.Findings(false)
+		if len(list) != 1 || list[0].Code != finding.LimitExceeded || list[0].Args["what"] != c.what || list[0].Args["limit"] != c.limit || !strings.Contains(list[0].Args["less"], c.less) {
+			t.Errorf("%s: %+v", name, list)
+		}
+	}
+}

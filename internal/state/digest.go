@@ -160,7 +160,9 @@ func (s *Scanner) list(ctx context.Context, ids, paths []string, strict bool, le
 			}
 			s.spelled += len(out) - had
 			if left.entries < 0 || left.bytes < 0 || s.spelled > s.limits.spelled {
-				full = tooMany(dir)
+				over := tooMany(dir)
+				over.long = left.entries >= 0 && left.bytes < 0
+				full = over
 			}
 		}
 	})

@@ -14,6 +14,10 @@ import (
 // ErrTooMany says that a directory has more below it than is read.
 var ErrTooMany = errors.New("the trees spell out to more than is read")
 
+// ErrLongPaths says, beside ErrTooMany, that it is not the number of entries but their
+// paths: very deep directories have few entries, and each has the whole way to it.
+var ErrLongPaths = errors.New("their paths are too long")
+
 // Lookup answers, for each treeish, the entry at each path; the zero Entry where
 // there is none, and everywhere for an empty treeish. Trees that git would not
 // write are read as well as can be.
@@ -89,29 +93,33 @@ func readTrees(ctx context.Context, repo *gitrepo.Repo, trees []string, each fun
 
 // Leaves are the files, symlinks and submodules at or below an entry, in byte
 // order of path; none for the zero Entry. ErrTooMany says that there are more
-// than most, or that their paths are too long.
+// than most, or, together with ErrLongPaths, that the paths of the files and of the
+// directories above them are longer than most times PathBytes.
 func Leaves(ctx context.Context, repo *gitrepo.Repo, e Entry, most int) ([]Entry, error) {
 	if e == (Entry{}) {
 		return nil, nil
 	}
-	s := Scanner{repo: repo, limits: limits{leaves: room{entries: most, bytes: most * bytesEach}, spelled: most}}
+	s := Scanner{repo: repo, limits: limits{leaves: room{entries: most, bytes: most * PathBytes}, spelled: most}}
 	leaves, err := s.Below(ctx, []Entry{e})
 	var broken *Broken
-	if errors.As(err, &broken) || errors.Is(err, gitrepo.ErrTooLarge) {
+	switch {
+	case errors.As(err, &broken) && (broken.long || broken.Kind == LongPath):
+		return nil, fmt.Errorf("list %q: %w: %w", e.Path, ErrTooMany, ErrLongPaths)
+	case broken != nil, errors.Is(err, gitrepo.ErrTooLarge):
 		return nil, fmt.Errorf("list %q: %w", e.Path, ErrTooMany)
 	}
 	return leaves, err
 }
 
-// bytesEach is how long a path may be on average where entries are counted.
-const bytesEach = 256
+// PathBytes is how long a path may be on average where entries are counted.
+const PathBytes = 256
 
 // Matching are the files, symlinks and submodules of a treeish that patterns
 // name, in byte order of path. Only directories that may lead to one are read.
 func Matching(ctx context.Context, repo *gitrepo.Repo, treeish string, patterns policy.Patterns, most int) ([]Entry, error) {
 	var (
 		out   []Entry
-		left  = room{entries: most, bytes: most * bytesEach}
+		left  = room{entries: most, bytes: most * PathBytes}
 		dirs  = []Entry{{ID: treeish + "^{tree}", Mode: modeDir}}
 		level []Entry
 		full  bool

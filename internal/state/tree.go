@@ -18,6 +18,8 @@ type Broken struct {
 	Path string // the entry, or the directory; empty is the root
 	What string
 	Kind Fault
+
+	long bool // of TooMany: it is not the entries, but their paths
 }
 
 // Fault is what is to be done about a broken tree.
