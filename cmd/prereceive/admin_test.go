@@ -105,6 +105,64 @@ func TestAnOpeningLetsOnePushPass(t *testing.T) {
 	}
 }
 
+// A name is resolved when the ref is opened: what is recorded is the commit, and a
+// branch that moves later takes nothing along.
+func TestOpenTakesTheCommitThatANameStandsFor(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.change("oracles/fees.txt", "max = 900\n")
+	h.moves("main:oracle-change/fees")
+	meant := h.rev("main")
+	h.moves("main:oracle-change/both")
+	h.bare("tag", "oracle-change/both", meant)
+	h.bare("update-ref", "refs/heads/abcdef", meant)
+	for rev, says := range map[string]string{
+		"oracle-change/both":   "is ambiguous: refs/tags/oracle-change/both, refs/heads/oracle-change/both",
+		"abcdef":               "is ambiguous: refs/heads/abcdef, perhaps an object",
+		"nothing":              "is no ref here",
+		"0123456789abcdef0123": "names no commit here",
+		"main@{1}":             "want a commit's id",
+		":/Start":              "want a commit's id",
+		"main:oracles":         "want a commit's id",
+		"refs/heads/main\nx":   "want a commit's id",
+		"refs/oracle/gate":     "is no ref here",
+		"refs/heads/main~9":    "names no commit here",
+	} {
+		h.refuses("open", []string{mainRef, "--commit", rev, "--reason", why}, says)
+	}
+	h.refuses("open", []string{"main", "--commit", meant, "--reason", why}, "refs are named in full: refs/heads/main")
+	h.refuses("adopt", []string{"main"}, "refs are named in full: refs/heads/main")
+
+	out := h.does("open", mainRef, "--commit", "oracle-change/fees", "--reason", why)
+	for _, says := range []string{"that is commit " + meant, "refs/heads/oracle-change/fees stands there now", "dev@example.org"} {
+		if !strings.Contains(out, says) {
+			t.Errorf("open does not say %q:\n%s", says, out)
+		}
+	}
+	if o := h.record(mainRef).Opening; o == nil || o.Commit != meant {
+		t.Errorf("the record has %+v", o)
+	}
+	if acts := h.acts(); acts[len(acts)-1].New != meant {
+		t.Errorf("acts: %+v", acts)
+	}
+	if out := h.does("open", "--list"); !strings.Contains(out, "that of commit "+meant) {
+		t.Errorf("the list says:\n%s", out)
+	}
+	h.change("oracles/fees.txt", "max = 901\n")
+	h.moves("main:oracle-change/fees")
+	h.stays(refuse("main"), "no maintainer has approved it")
+	h.git("reset", "-q", "--hard", meant)
+	h.moves("main")
+
+	// By its id, short or long, and by what lies behind a name.
+	for _, rev := range []string{meant[:12], meant, "refs/heads/main~1^0", "HEAD"} {
+		if out := h.does("open", mainRef, "--commit", rev, "--reason", why); !strings.Contains(out, "that is commit ") {
+			t.Errorf("%s:\n%s", rev, out)
+		}
+		h.does("open", "--close", mainRef)
+	}
+}
+
 // The step that an opening took uses up the approvals that were there for it, as
 // any step does.
 func TestAnOpeningLeavesNoSpareApproval(t *testing.T) {

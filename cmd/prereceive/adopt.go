@@ -29,7 +29,7 @@ func (c *call) adopt(ctx context.Context) int {
 	ref := c.args[0]
 	a, err := g.Adopt(ctx, ref, c.switches["--despite-forbidden"], by)
 	if err != nil {
-		code := c.say(err)
+		code := c.say(shortRef(ref, g, err))
 		if errors.Is(err, gate.ErrForbidden) {
 			list(c.stderr, "  ", a.Forbidden)
 			fmt.Fprintf(c.stderr, "hint: take them out of the tip, or adopt it with --despite-forbidden: what it has then stays\n")
@@ -37,6 +37,10 @@ func (c *call) adopt(ctx context.Context) int {
 		return code
 	}
 	fmt.Fprintf(c.stdout, "%s: good tip %s, state %s\n", printable(ref), a.Tip.Commit, a.Tip.State)
+	tip := named{id: a.Tip.Commit}
+	if err := tip.describe(ctx, g); err == nil {
+		fmt.Fprintf(c.stdout, "  that is %s, by %s\n", printable(tip.subject), printable(tip.by))
+	}
 	c.adopted(a)
 	return exitAccepted
 }
@@ -47,6 +51,10 @@ func (c *call) adopted(a gate.Adoption) {
 	switch {
 	case a.Was == nil:
 		fmt.Fprintf(out, "  it had no good tip; it has %s below the protected paths\n", count(len(a.Files), "file"))
+	case a.Gone && a.Was.State == a.Tip.State && a.Was.Paths == a.Tip.Paths:
+		fmt.Fprintf(out, "  the good tip before was %s, whose object is gone; by its state no protected file differs\n", a.Was.Commit)
+	case a.Gone && a.Was.State != "" && a.Was.Paths == a.Tip.Paths:
+		fmt.Fprintf(out, "  %s\n", c.paint(fmt.Sprintf("the good tip before was %s, whose object is gone: protected files differ from there, which ones is not known, and nobody approved it", a.Was.Commit)))
 	case a.Gone:
 		fmt.Fprintf(out, "  the good tip before was %s, whose object is gone: what differs is not known\n", a.Was.Commit)
 	case len(a.Files) == 0:

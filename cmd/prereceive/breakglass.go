@@ -9,6 +9,7 @@ import (
 
 	"github.com/sealgate/sealgate/internal/approval"
 	"github.com/sealgate/sealgate/internal/gate"
+	"github.com/sealgate/sealgate/internal/state"
 )
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -69,24 +70,34 @@ func (c *call) openRef(ctx context.Context, life time.Duration, by gate.By) int 
 		return c.say(err)
 	}
 	defer g.Repo.Close()
-	ref, after := c.args[0], c.values["--after"]
-	if rev := c.values["--commit"]; rev != "" {
-		if after, err = g.State(ctx, rev); err != nil {
-			return c.say(fmt.Errorf("open %q: the state of %q: %w", ref, rev, err))
-		}
-	}
-	o, err := g.Open(ctx, ref, after, life, by)
+	ref := c.args[0]
+	o, at, err := c.openTo(ctx, g, ref, life, by)
 	if err != nil {
-		return c.say(err)
+		return c.say(shortRef(ref, g, err))
 	}
 	fmt.Fprintf(c.stdout, "%s\n", c.paint(fmt.Sprintf("BREAK-GLASS: %s is open for one push, until %s (opening %s)", printable(ref), stamp(o.Until), o.ID)))
 	fmt.Fprintf(c.stdout, `  the push must bring it to the state %s
-  not asked for then: approvals, for its state, its history, and ids of oracles that go
+%s  not asked for then: approvals, for its state, its history, and ids of oracles that go
   still in force: forbidden and aliased paths, malformed trees, faults of oracle files,
   the changelog of a loosening, the replay's verdict; deletion stays refused
   close it:  prereceive open --config %s --repo %s --close %s
-`, after, printable(c.config), c.repo, printable(ref))
+`, o.After, at.shown("  that is "), printable(c.config), c.repo, printable(ref))
 	return exitAccepted
+}
+
+// openTo opens a ref to the state that is named, or that a commit has now.
+func (c *call) openTo(ctx context.Context, g *gate.Gate, ref string, life time.Duration, by gate.By) (state.Opening, *named, error) {
+	rev := c.values["--commit"]
+	if rev == "" {
+		o, err := g.Open(ctx, ref, c.values["--after"], life, by)
+		return o, nil, err
+	}
+	at, err := commitOf(ctx, g, rev)
+	if err != nil {
+		return state.Opening{}, nil, fmt.Errorf("open %q: %w", ref, err)
+	}
+	o, err := g.OpenTo(ctx, ref, at.id, life, by)
+	return o, &at, err
 }
 
 func (c *call) closeOpening(ctx context.Context) int {
@@ -111,6 +122,7 @@ type shownOpening struct {
 	Ref    string `json:"ref"`
 	ID     string `json:"id"`
 	After  string `json:"after"`
+	Commit string `json:"commit,omitempty"`
 	Opened string `json:"opened"`
 	Until  string `json:"until"`
 	By     string `json:"by"`
@@ -119,7 +131,7 @@ type shownOpening struct {
 }
 
 func showOpening(o gate.Opened, now time.Time) shownOpening {
-	return shownOpening{o.Ref, o.ID, o.After, stamp(o.Opened), stamp(o.Until), o.By, o.Reason, !o.InTime(now)}
+	return shownOpening{o.Ref, o.ID, o.After, o.Commit, stamp(o.Opened), stamp(o.Until), o.By, o.Reason, !o.InTime(now)}
 }
 
 func (c *call) listOpenings(ctx context.Context) int {
@@ -147,6 +159,9 @@ func (c *call) listOpenings(ctx context.Context) int {
 			line = c.paint(line)
 		}
 		fmt.Fprintf(c.stdout, "%s\n  state %s\n", line, o.After)
+		if o.Commit != "" {
+			fmt.Fprintf(c.stdout, "  that of commit %s\n", o.Commit)
+		}
 	}
 	if len(rows) == 0 {
 		fmt.Fprintln(c.stdout, "nothing is open")

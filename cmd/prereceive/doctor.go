@@ -131,6 +131,7 @@ func (c *call) examine(ctx context.Context, e *examination) {
 	e.places(c.config)
 	c.examineState(e, conf, repos)
 	c.examineGit(ctx, e)
+	e.sshd(sshdConfig)
 	c.examineHookd(ctx, e, conf, repos)
 	for _, repo := range repos {
 		e.repo = repo.Path
@@ -324,8 +325,40 @@ func (c *call) examineHookd(ctx context.Context, e *examination, conf config.Gat
 		e.add(failed, "hookd", fmt.Sprintf("%s: %v", h.Address, err), hookdHint(wire.Cause(err)))
 		return
 	}
-	_ = client.Close()
+	defer client.Close()
 	e.ok("hookd", "greets at %s, with the host key that is pinned", h.Address)
+	before := time.Now()
+	there, err := client.Clock(ctx)
+	if err != nil {
+		e.add(warned, "clock", fmt.Sprintf("hookd does not tell its time: %v", err), "update hookd; until then compare the clocks by hand")
+		return
+	}
+	e.compareClocks(before, time.Now(), there)
+}
+
+// farOff is how far hookd's clock may be from this one. Freezes expire by hookd's,
+// approvals by this one.
+const farOff = 10 * time.Minute
+
+// compareClocks holds a time that was told between two moments here against them.
+func (e *examination) compareClocks(before, after, there time.Time) {
+	off, word := time.Duration(0), "ahead of"
+	switch {
+	case there.After(after):
+		off = there.Sub(after)
+	case there.Before(before):
+		off, word = before.Sub(there), "behind"
+	}
+	says := fmt.Sprintf("hookd's clock is %s %s this one", off.Round(time.Second), word)
+	hint := "let both hosts follow the same time: freezes expire by hookd's clock, approvals by this one"
+	switch {
+	case off > farOff:
+		e.add(failed, "clock", says, hint)
+	case off > clockSlack:
+		e.add(warned, "clock", says, hint)
+	default:
+		e.ok("clock", "hookd has the same time")
+	}
 }
 
 func hookdHint(cause replay.Cause) string {

@@ -81,7 +81,11 @@ func actSays(a state.Act) string {
 		}
 		return text
 	case state.ActOpen:
-		return fmt.Sprintf("BREAK-GLASS: %s opened for one push (opening %s)", ref, printable(a.Opening))
+		to := ""
+		if a.New != "" {
+			to = " to the state of " + short(a.New)
+		}
+		return fmt.Sprintf("BREAK-GLASS: %s opened for one push%s (opening %s)", ref, to, printable(a.Opening))
 	case state.ActPassed:
 		return fmt.Sprintf("BREAK-GLASS: a push of %s to %s passed (opening %s)", short(a.New), ref, printable(a.Opening))
 	case state.ActLanded:

@@ -31,10 +31,23 @@ func (b By) act(g *Gate, kind state.ActKind, ref string, now time.Time) state.Ac
 	return state.Act{Time: now, Kind: kind, Repo: g.ID, Ref: ref, By: b.Actor, Reason: b.Reason}
 }
 
+// OpenTo is Open to the state of a commit, which is written down with it.
+func (g *Gate) OpenTo(ctx context.Context, ref, commit string, life time.Duration, by By) (state.Opening, error) {
+	after, err := g.State(ctx, commit)
+	if err != nil {
+		return state.Opening{}, fmt.Errorf("open %q: the state of %s: %w", ref, commit, err)
+	}
+	return g.open(ctx, ref, state.Opening{After: after, Commit: commit}, life, by)
+}
+
 // Open lets one push bring a protected ref to the state after without an approval,
 // for a while. It releases the state and history rules and what the static oracle
 // checks ask approvals for, and nothing else.
 func (g *Gate) Open(ctx context.Context, ref, after string, life time.Duration, by By) (state.Opening, error) {
+	return g.open(ctx, ref, state.Opening{After: after}, life, by)
+}
+
+func (g *Gate) open(ctx context.Context, ref string, o state.Opening, life time.Duration, by By) (state.Opening, error) {
 	j := g.judgement()
 	fail := func(err error) (state.Opening, error) { return state.Opening{}, fmt.Errorf("open %q: %w", ref, err) }
 	switch {
@@ -54,10 +67,10 @@ func (g *Gate) Open(ctx context.Context, ref, after string, life time.Duration, 
 	if r.Opening.InTime(j.now) {
 		return fail(fmt.Errorf("opening %s is in force until %s; use it or close it first", r.Opening.ID, r.Opening.Until.Format(time.RFC3339)))
 	}
-	o := state.Opening{ID: newOpening(), After: after, Paths: j.Protected.Digest(), Opened: now, Until: now.Add(life), By: by.Actor.String(), Reason: by.Reason}
+	o.ID, o.Paths, o.Opened, o.Until, o.By, o.Reason = newOpening(), j.Protected.Digest(), now, now.Add(life), by.Actor.String(), by.Reason
 	r.Opening = &o
 	act := by.act(g, state.ActOpen, ref, now)
-	act.Opening, act.Before, act.After, act.Old, act.Until = o.ID, r.Good.State, after, r.Good.Commit, &o.Until
+	act.Opening, act.Before, act.After, act.Old, act.New, act.Until = o.ID, r.Good.State, o.After, r.Good.Commit, o.Commit, &o.Until
 	return o, g.commit(locked, r, act)
 }
 

@@ -12,6 +12,8 @@ import (
 type Opening struct {
 	ID    string `json:"id"`
 	After string `json:"after"`
+	// Commit is one in that state, where the admin named one; it decides nothing.
+	Commit string `json:"commit,omitempty"`
 	// Paths identifies the patterns under which After is a state.
 	Paths  string    `json:"paths"`
 	Opened time.Time `json:"opened"`

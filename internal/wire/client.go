@@ -205,6 +205,42 @@ func interrupted(ctx context.Context, err error) error {
 // Close ends the connection. The daemon goes on with a replay that runs.
 func (c *Client) Close() error { return c.ssh.Close() }
 
+// clockTime is how long hookd may take to tell its time.
+const clockTime = 2 * time.Second
+
+// Clock asks hookd what time it has. One that is older than the question refuses it.
+func (c *Client) Clock(ctx context.Context) (time.Time, error) {
+	session, err := c.ssh.NewSession()
+	if err != nil {
+		return time.Time{}, interrupted(ctx, fail(replay.Unreachable, "ask hookd for its time: %w", err))
+	}
+	defer session.Close()
+	ctx, cancel := context.WithTimeoutCause(ctx, clockTime, errWait)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = session.Close() })
+	defer stop()
+	answer := &shortAnswer{}
+	session.Stdout = answer
+	if err := session.Run(clockCommand); err != nil {
+		return time.Time{}, interrupted(ctx, fail(replay.Protocol, "ask hookd for its time: %w", err))
+	}
+	told, err := time.Parse(time.RFC3339Nano, strings.TrimSuffix(answer.text, "\n"))
+	if err != nil {
+		return time.Time{}, fail(replay.Protocol, "hookd's time is no time: %q", clip(answer.text))
+	}
+	return told, nil
+}
+
+// shortAnswer keeps the beginning of what is said.
+type shortAnswer struct{ text string }
+
+func (a *shortAnswer) Write(p []byte) (int, error) {
+	if room := 64 - len(a.text); room > 0 {
+		a.text += string(p[:min(len(p), room)])
+	}
+	return len(p), nil
+}
+
 // Ask asks for one judgement within Timing.Wait. progress, where it is not nil,
 // is called every ten seconds with the time waited so far, and never after Ask
 // has returned. The verdict is usable whatever the error is.

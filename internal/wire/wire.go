@@ -15,6 +15,7 @@
 // protocol version and the dialogue's id in each. A chunk is a u32 length and
 // that many bytes; length 0 ends the pack, 0xffffffff gives it up.
 //
+// The command "clock" answers hookd's time in a line, for whoever has a key.
 // Every other exec command is for people with ssh and goes to Handler.Exec.
 package wire
 
@@ -35,6 +36,7 @@ const (
 	silence      = 15 * time.Second // a daemon that says nothing for so long is not at work
 	progressTick = 10 * time.Second
 	command      = "replay"
+	clockCommand = "clock"
 )
 
 const (

@@ -333,6 +333,28 @@ func (h hollow) Sign(io.Reader, []byte) (*ssh.Signature, error) {
 	return &ssh.Signature{Format: h.PublicKey().Type(), Blob: make([]byte, 64)}, nil
 }
 
+// Who has a key is told the time, and a strange answer is none.
+func TestTheDaemonTellsItsTime(t *testing.T) {
+	s := serve(t, "tcp", handler{replay: known}, nil)
+	client, err := Dial(t.Context(), s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	before := time.Now()
+	got, err := client.Clock(t.Context())
+	if err != nil || got.Before(before) || got.After(time.Now()) {
+		t.Errorf("the time is %v, %v", got, err)
+	}
+	if v, err := client.Ask(t.Context(), request(), noPack, nil); err != nil || v.Outcome != replay.Eligible {
+		t.Errorf("afterwards: %+v, %v", v, err)
+	}
+	s.stop()
+	if got, err := client.Clock(t.Context()); err == nil {
+		t.Errorf("a daemon that is gone says %v", got)
+	}
+}
+
 func TestPeopleHaveExecAndNothingElse(t *testing.T) {
 	s := serve(t, "tcp", handler{replay: known, exec: func(_ context.Context, p Peer, argv []string, out, errs io.Writer) int {
 		fmt.Fprintf(out, "%s %q", p.Role, argv)
