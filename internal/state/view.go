@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	maxTree  = 64 << 20
-	maxPath  = 64 << 10
-	maxParts = 1 << 20 // remembered names
-	maxAlike = 1 << 10 // remembered trees, apart from what does not count
-	maxRoots = 1 << 11 // remembered roots, by id
+	maxTree   = 64 << 20
+	maxPath   = 64 << 10
+	maxParts  = 1 << 15 // remembered names
+	maxAlike  = 1 << 10 // remembered trees, apart from what does not count
+	maxRoots  = 1 << 11 // remembered roots, by id
+	maxPlaces = 1 << 15 // remembered directories
 )
 
 // View is what a tree has at, and like, the paths that count. An entry stands
@@ -87,6 +88,9 @@ type part struct {
 	view                          *View // of a root's part, once it was put together
 }
 
+// nothing is the part of a directory in which nothing counts: most are.
+var nothing = &part{}
+
 // place is a tree at a path: a hash of both. Paths of directories are not kept: of
 // thousands of levels each has the whole path above it.
 type place [16]byte
@@ -123,6 +127,9 @@ func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scann
 // Views answers the view of each treeish (a tree's id, or "<commit>^{tree}"). A
 // treeish that is not there is an error.
 func (s *Scanner) Views(ctx context.Context, trees []string) ([]*View, error) {
+	if len(s.parts) > maxPlaces {
+		s.forget()
+	}
 	var once []string
 	asked := map[string]bool{}
 	for _, tree := range trees {
@@ -143,10 +150,7 @@ func (s *Scanner) Views(ctx context.Context, trees []string) ([]*View, error) {
 		err = s.descend(ctx, dirs)
 	}
 	if err != nil {
-		// What was not looked into must not be found again.
-		clear(s.trees)
-		clear(s.alike)
-		clear(s.parts)
+		s.forget() // what was not looked into must not be found again
 		return nil, err
 	}
 	views := make([]*View, len(trees))
@@ -154,6 +158,13 @@ func (s *Scanner) Views(ctx context.Context, trees []string) ([]*View, error) {
 		views[i] = s.view(s.trees[tree])
 	}
 	return views, nil
+}
+
+// forget lets go of everything that directories were read for.
+func (s *Scanner) forget() {
+	clear(s.trees)
+	clear(s.alike)
+	clear(s.parts)
 }
 
 // View is Views of one.
@@ -286,6 +297,9 @@ func (s *Scanner) sift(data []byte, width int, prefix string) (flaws []flaw) {
 		if what != "" {
 			c |= s.beneath(name, prefix)
 		}
+		if raw.link() {
+			c |= s.detour(name, prefix)
+		}
 		if c != 0 {
 			s.hits = append(s.hits, hit{c, raw})
 		}
@@ -305,6 +319,9 @@ type hit struct {
 
 // part keeps the hits of one tree.
 func (s *Scanner) part(prefix string, flaws []flaw, dirs *[]Entry) *part {
+	if len(s.hits) == 0 && flaws == nil && prefix != "" {
+		return nothing
+	}
 	p := &part{flaws: flaws}
 	for _, h := range s.hits {
 		e := h.entry(prefix + string(h.name))
