@@ -165,6 +165,11 @@ func cmdRawObject(ts *testscript.TestScript, neg bool, args []string) {
 
 // literally writes an object as it is.
 func literally(ts *testscript.TestScript, kind string, body []byte) string {
+	if at := gitDir(ts.MkAbs(".")); loose(at) {
+		id, err := writeLoose(at, kind, body)
+		ts.Check(err)
+		return id
+	}
 	return gitIn(ts, ts.MkAbs("."), body, "hash-object", "-w", "--literally", "-t", kind, "--stdin")
 }
 
@@ -258,7 +263,7 @@ func resolve(ts *testscript.TestScript, rev string) string {
 	if len(id) == 40 && strings.Trim(id, "0123456789abcdef") == "" && id == rev {
 		return id
 	}
-	return git(ts, ts.MkAbs("."), "rev-parse", rev)
+	return idOf(ts, ts.MkAbs("."), rev)
 }
 
 func unescape(ts *testscript.TestScript, text string) string {
@@ -402,7 +407,7 @@ func cmdBehind(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	dir := ts.MkAbs(".")
-	id := git(ts, dir, "rev-parse", args[1])
+	id := idOf(ts, dir, args[1])
 	pack := gitBytes(ts, dir, []byte(id+"\n"), "pack-objects", "--revs", "--stdout", "-q")
 	gitIn(ts, server, pack, "unpack-objects", "-q")
 	git(ts, server, "update-ref", ref, id)

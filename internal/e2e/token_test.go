@@ -14,11 +14,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -97,9 +97,7 @@ func cmdToken(ts *testscript.TestScript, neg bool, args []string) {
 	case f.amend:
 		commitAgain(ts, f.text(ts, stmt, sig))
 	default:
-		path := filepath.Join(ts.Getenv("WORK"), "blob")
-		ts.Check(os.WriteFile(path, f.text(ts, stmt, sig), 0o644))
-		ts.Setenv("BLOB", git(ts, ts.MkAbs("."), "hash-object", "-w", path))
+		ts.Setenv("BLOB", literally(ts, "blob", f.text(ts, stmt, sig)))
 	}
 }
 
@@ -226,11 +224,18 @@ func stateOf(ts *testscript.TestScript, value, ref string) string {
 		return digest([]byte("protected-tree v1\x00"))
 	case value == "server":
 		dir, value = ts.Getenv("SRV"), "refs/heads/main"
-		if exec.Command("git", "--git-dir="+dir, "rev-parse", "-q", "--verify", ref).Run() == nil {
+		if standing(ts, ref) != "" {
 			value = ref
 		}
 	case strings.Contains(value, ":"):
 		return value
+	}
+	at, id := gitDir(dir), ""
+	if loose(at) && !replaces(at) {
+		id = idOf(ts, dir, value)
+		if state, known := statesOf.Load(id); known {
+			return state.(string)
+		}
 	}
 	var b bytes.Buffer
 	b.WriteString("protected-tree v1\x00")
@@ -243,11 +248,26 @@ func stateOf(ts *testscript.TestScript, value, ref string) string {
 		}
 		content := fields[2]
 		if fields[1] == "blob" {
-			content = fmt.Sprintf("%x", sha256.Sum256(rawGit(ts, dir, nil, "cat-file", "blob", fields[2])))
+			content = fmt.Sprintf("%x", sha256.Sum256(objectOf(ts, dir, "blob", fields[2])))
 		}
 		fmt.Fprintf(&b, "%s %s %s %s\x00", fields[0], fields[1], content, path)
 	}
-	return digest(b.Bytes())
+	state := digest(b.Bytes())
+	if id != "" {
+		statesOf.Store(id, state)
+	}
+	return state
+}
+
+// statesOf are the states of commits by their id: one id has one content.
+var statesOf sync.Map
+
+// objectOf is the content of an object.
+func objectOf(ts *testscript.TestScript, dir, kind, id string) []byte {
+	if body, ok := looseObject(gitDir(dir), kind, id); ok {
+		return body
+	}
+	return rawGit(ts, dir, nil, "cat-file", kind, id)
 }
 
 // rawGit is git with input, and with its output as it is.
@@ -369,7 +389,7 @@ func (f forgery) text(ts *testscript.TestScript, stmt, sig []byte) []byte {
 		body = bytes.ReplaceAll(body, []byte("{flips}"), flips(stmt, sig))
 		return body
 	case f.amend:
-		_, text, _ := bytes.Cut(rawGit(ts, ts.MkAbs("."), nil, "cat-file", "commit", "HEAD"), []byte("\n\n"))
+		_, text, _ := bytes.Cut(objectOf(ts, ts.MkAbs("."), "commit", idOf(ts, ts.MkAbs("."), "HEAD")), []byte("\n\n"))
 		if !bytes.Contains(text, []byte("\nOracle-Change")) {
 			text = append(text, '\n')
 		}
@@ -442,13 +462,12 @@ func flips(stmt, sig []byte) []byte {
 // commitAgain gives HEAD another message, with every byte of it.
 func commitAgain(ts *testscript.TestScript, message []byte) {
 	dir := ts.MkAbs(".")
-	head, _, ok := bytes.Cut(rawGit(ts, dir, nil, "cat-file", "commit", "HEAD"), []byte("\n\n"))
+	head, _, ok := bytes.Cut(objectOf(ts, dir, "commit", idOf(ts, dir, "HEAD")), []byte("\n\n"))
 	if !ok {
 		ts.Fatalf("HEAD has no message")
 	}
 	raw := slices.Concat(head, []byte("\n\n"), message)
-	id := rawGit(ts, dir, raw, "hash-object", "-t", "commit", "-w", "--literally", "--stdin")
-	git(ts, dir, "reset", "-q", "--hard", strings.TrimSpace(string(id)))
+	git(ts, dir, "reset", "-q", "--hard", literally(ts, "commit", raw))
 }
 
 // write OUT TEXT …: the texts, a line each, with {x0d} and {u202e} spelled.
