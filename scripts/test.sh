@@ -31,6 +31,13 @@ readonly race_packages=(internal/proc internal/wire internal/runner internal/can
 # and the drivers, whose sandboxes other packages try as either account.
 readonly same_for_all=(policy internal/arch internal/oracle internal/message internal/packet internal/report internal/trailer internal/candidate/drivertest)
 
+# Packages that take longest: begun first, so that none is left running alone.
+readonly long=(./internal/e2e ./cmd/git-oracle ./cmd/prereceive)
+
+# What every run of the tests is built with. Vet has a section of its own, which finds
+# more than go test's; nobody debugs these binaries.
+readonly test_flags=(-vet=off "-ldflags=-s -w" -timeout 60m -v)
+
 failed=()
 
 main() {
@@ -49,23 +56,27 @@ main() {
 	need_programs "$install" git python3 bwrap ssh ssh-keygen sshd setpriv flock shellcheck
 	[[ $quick == yes ]] || need_programs "$install" gcc
 	unset "${!GIT_@}"
+	# Everything but the race detector's run is built in one way, which is also the
+	# programs': nothing is compiled twice.
+	GOFLAGS="$(go env GOFLAGS) -trimpath"
+	export GOFLAGS CGO_ENABLED=0
+	programs=$(mktemp -d "${TMPDIR:-/tmp}/sealgate-programs.XXXXXX")
+	trap 'rm -rf "$programs"' EXIT
+	chmod 0755 "$programs"
+	export SEALGATE_E2E_PROGRAMS=$programs
 
 	section "gofmt" check_format
+	section "go build" build_binaries "$source_dir" "$programs"
 	section "go vet" go vet ./...
 	section "shellcheck" check_shell
 	[[ $quick == yes ]] || section "golangci-lint" check_lint "$install"
-	section "go test, as $(id -un)" told go test -timeout 60m -v ./...
+	section "go test, as $(id -un)" test_all
 	[[ $quick == yes ]] || section "go test -race" race
 	if [[ $quick == no ]] && is_root; then
 		section "go test, as an ordinary user" test_as_user
 	fi
 	local script
-	programs=$(mktemp -d "${TMPDIR:-/tmp}/sealgate-programs.XXXXXX")
-	trap 'rm -rf "$programs"' EXIT
-	chmod 0755 "$programs"
 	section "go build, for other systems" build_for_others
-	section "go build" build_binaries "$source_dir" "$programs"
-	export SEALGATE_TEST_PROGRAMS=$programs
 	for script in scripts/test/*.sh; do
 		section "$script" bash "$script"
 	done
@@ -182,14 +193,17 @@ told() {
 		END { for (i = 0; i < n; i++) print held[i] }'
 }
 
+test_all() { told go test "${test_flags[@]}" "${long[@]}" ./...; }
+
 # test_as_user runs the Go tests on a copy of the tree as an account that is made
-# for it (sshd and ssh-keygen want one with a name), with caches of its own. -short
-# leaves out what has just run as root and does not depend on the account.
+# for it (sshd and ssh-keygen want one with a name). The account's binaries are those
+# that root's run has compiled. -short leaves out what has just run as root and does
+# not depend on the account.
 test_as_user() {
 	local dir user=sealgate-test same
 	local -a packages
 	same=$(IFS='|'; echo "${same_for_all[*]}")
-	mapfile -t packages < <(go list ./... | grep -vE "/($same)\$")
+	mapfile -t packages < <(go list "${long[@]}" ./... | awk '!seen[$0]++' | grep -vE "/($same)\$")
 	dir=$(mktemp -d "${TMPDIR:-/tmp}/sealgate-test.XXXXXX")
 	chmod 0755 "$dir"
 	mkdir "$dir/tree" "$dir/home" "$dir/tmp"
@@ -200,12 +214,17 @@ test_as_user() {
 	# shellcheck disable=SC2064 # the values of now
 	trap "userdel '$user'; chmod -R u+w '$dir' && rm -rf '$dir'" EXIT
 	tracked . | tar --null --files-from=- --create --ignore-failed-read 2>/dev/null | tar -x -C "$dir/tree"
-	GOFLAGS='' GOMODCACHE=$dir/mod GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" go mod download
-	chmod -R go+rX "$dir/mod"
 	chown -R "$user:" "$dir/tree" "$dir/home" "$dir/tmp"
+	# go test lays its binaries into a directory that is closed to others.
+	cat >"$dir/as-user" <<-RUN
+		#!/bin/sh
+		chmod go+rx "\$(dirname "\$(dirname "\$1")")"
+		exec setpriv --reuid=$user --regid=$user --clear-groups env -i PATH=$(sh_quote "$PATH") HOME=$dir/home TMPDIR=$dir/tmp \\
+			CI=$(sh_quote "${CI:-}") LC_ALL=C.UTF-8 SEALGATE_TESTED_AS_ROOT=1 SEALGATE_E2E_PROGRAMS=$programs "\$@"
+	RUN
+	chmod 0755 "$dir/as-user"
 	cd "$dir/tree"
-	told setpriv --reuid="$user" --regid="$user" --clear-groups env -i PATH="$PATH" HOME="$dir/home" TMPDIR="$dir/tmp" CI="${CI:-}" LC_ALL=C.UTF-8 SEALGATE_TESTED_AS_ROOT=1 \
-		GOMODCACHE="$dir/mod" GOFLAGS=-buildvcs=false GOPROXY=off go test -short -timeout 60m -v "${packages[@]}"
+	GOFLAGS="$GOFLAGS -buildvcs=false" told go test -exec "$dir/as-user" -short -count=1 "${test_flags[@]}" "${packages[@]}"
 }
 
 main "$@"

@@ -78,7 +78,8 @@ func setup(env *testscript.Env) error {
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key).CombinedOutput(); err != nil {
 		return fmt.Errorf("make a key: %w: %s", err, out)
 	}
-	return os.WriteFile(filepath.Join(home, "gitconfig"), []byte("[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"), 0o600)
+	return os.WriteFile(filepath.Join(home, "gitconfig"), []byte("[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"+
+		"[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[receive]\n\tautogc = false\n[core]\n\tfsync = none\n"), 0o600)
 }
 
 // gitOut runs git in a directory of the script with the script's environment.
@@ -244,8 +245,11 @@ func cmdBytes(ts *testscript.TestScript, neg bool, args []string) {
 // hookDir holds the hook, once it is built.
 var hookDir string
 
-// builtHook builds the hook, once for all scripts.
+// builtHook builds the hook, once for all scripts, where it is not built already.
 var builtHook = sync.OnceValues(func() (string, error) {
+	if ready := os.Getenv("SEALGATE_E2E_PROGRAMS"); ready != "" {
+		return filepath.Join(ready, "prereceive"), nil
+	}
 	dir, err := os.MkdirTemp("", "git-oracle-test-")
 	if err != nil {
 		return "", err

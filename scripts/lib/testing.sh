@@ -24,12 +24,12 @@ test_failures=0
 # built_programs prints a directory with the programs: the one that test.sh has
 # made for all scripts, or one of this script's own.
 built_programs() {
-	if [[ -z ${SEALGATE_TEST_PROGRAMS:-} ]]; then
-		SEALGATE_TEST_PROGRAMS=$scratch/programs
-		mkdir "$SEALGATE_TEST_PROGRAMS"
-		build_binaries "$source_dir" "$SEALGATE_TEST_PROGRAMS"
+	if [[ -z ${SEALGATE_E2E_PROGRAMS:-} ]]; then
+		SEALGATE_E2E_PROGRAMS=$scratch/programs
+		mkdir "$SEALGATE_E2E_PROGRAMS"
+		build_binaries "$source_dir" "$SEALGATE_E2E_PROGRAMS"
 	fi
-	printf '%s' "$SEALGATE_TEST_PROGRAMS"
+	printf '%s' "$SEALGATE_E2E_PROGRAMS"
 }
 
 fail() {
