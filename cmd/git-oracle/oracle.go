@@ -208,7 +208,7 @@ func (o *oracleClone) stale(ctx context.Context, p plan) ([]approval.Token, erro
 		return nil, err
 	}
 	for _, commit := range commits {
-		digest, err := o.state(ctx, commit)
+		digest, err := o.stands(ctx, commit)
 		if err != nil {
 			return nil, err
 		}

@@ -148,7 +148,7 @@ func (o *oracleClone) tipState(ctx context.Context, commit string) (tree, digest
 		}
 		return tree, state.Empty(), nil
 	}
-	digest, err = o.state(ctx, tree)
+	digest, err = o.stands(ctx, tree)
 	return tree, digest, err
 }
 
@@ -160,7 +160,7 @@ func (o *oracleClone) landed(ctx context.Context, p plan, commit string) (tree, 
 			return "", "", err
 		}
 	}
-	digest, err = o.state(ctx, tree)
+	digest, err = o.state(ctx, tree, p.trees[0])
 	return tree, digest, err
 }
 

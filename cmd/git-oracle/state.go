@@ -34,18 +34,46 @@ func (c *clone) variable(name string) string {
 	return ""
 }
 
-// state is the state of the protected paths of a commit or tree, by the code
-// that the server uses.
-func (o *oracleClone) state(ctx context.Context, tree string) (string, error) {
+// view is what a commit or tree has at the protected paths.
+func (o *oracleClone) view(ctx context.Context, tree string) (*state.View, error) {
 	if err := o.complete(ctx, tree); err != nil {
-		return "", err
+		return nil, err
 	}
 	view, err := o.scanner.View(ctx, tree+"^{tree}")
 	if err != nil {
+		return nil, undecided("read the protected paths of "+short(tree), err)
+	}
+	return view, nil
+}
+
+// stands is the state in which the protected paths of a commit or tree stand, whatever
+// git would have written: as on the server.
+func (o *oracleClone) stands(ctx context.Context, tree string) (string, error) {
+	view, err := o.view(ctx, tree)
+	if err != nil {
+		return "", err
+	}
+	digest, err := o.scanner.AsFound(ctx, view)
+	if err != nil {
 		return "", undecided("read the protected paths of "+short(tree), err)
 	}
+	return digest, nil
+}
+
+// state is the state of the protected paths of a commit or tree that a ref at base may
+// be brought to, by the code that the server uses. What is wrong with a tree, and is
+// so at base already, hinders nothing.
+func (o *oracleClone) state(ctx context.Context, tree, base string) (string, error) {
+	view, err := o.view(ctx, tree)
+	if err != nil {
+		return "", err
+	}
+	had, err := o.view(ctx, base)
+	if err != nil {
+		return "", err
+	}
 	var broken *state.Broken
-	if broken = view.Broken; broken == nil {
+	if broken = view.Flaw(had); broken == nil {
 		digest, err := o.scanner.State(ctx, view)
 		if err == nil {
 			return digest, nil
