@@ -159,6 +159,15 @@ func (p Patterns) Leads(dir []byte) bool {
 	return slices.ContainsFunc(p.list, func(one pattern) bool { return one.glob.leads(comps) })
 }
 
+// Through says whether a named path may lead through the entry at path, which then has
+// to be a directory: a link or a submodule there puts other files in the place of what
+// is named. Where a pattern begins with "**" the names behind that are looked for
+// anywhere, and what a link of another name leads to is named by the pattern itself.
+func (p Patterns) Through(path []byte) bool {
+	comps := strings.Split(string(path), "/")
+	return !p.Match(path) && slices.ContainsFunc(p.list, func(one pattern) bool { return one.glob.through(comps) })
+}
+
 // at says whether path is at or below the plain path comps.
 func at(path []byte, comps []string) bool {
 	for i, comp := range comps {
@@ -304,6 +313,22 @@ func (g glob) leads(path []string) bool {
 		}
 	}
 	return true
+}
+
+func (g glob) through(path []string) bool {
+	rest := g.comps
+	for len(rest) > 0 && rest[0] == "**" {
+		rest = rest[1:]
+	}
+	if len(rest) == len(g.comps) {
+		return g.leads(path)
+	}
+	for i := range path {
+		if (glob{rest}).leads(path[i:]) {
+			return true
+		}
+	}
+	return false
 }
 
 // enter marks position at, and the ones that a "**" reaches without a component.

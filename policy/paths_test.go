@@ -314,3 +314,30 @@ func FuzzParsePatterns(f *testing.F) {
 		}
 	})
 }
+
+func TestThrough(t *testing.T) {
+	for _, c := range []struct {
+		patterns string
+		yes, no  []string
+	}{
+		{"oracles/", nil, []string{"oracles", "oracles/x", "x", "x/oracles"}},
+		{"cfg/oracles/", []string{"cfg"}, []string{"cfg/oracles", "cfg/oracles/x", "cfg/x", "x", "x/cfg"}},
+		{"a/b/c", []string{"a", "a/b"}, []string{"a/b/c", "a/x", "b"}},
+		{"conf/**/freeze.json", []string{"conf", "conf/a", "conf/a/b"}, []string{"conf/freeze.json", "conf/a/freeze.json", "x", "x/conf"}},
+		{"conf/*/freeze.json", []string{"conf", "conf/a"}, []string{"conf/a/freeze.json", "conf/a/b", "x"}},
+		{"**/freeze.json", nil, []string{"a", "a/b", "freeze.json", "a/freeze.json"}},
+		{"**/conf/oracles", []string{"conf", "a/conf", "a/b/conf"}, []string{"a", "a/x", "conf/oracles", "conf/x"}},
+	} {
+		p, err := ParsePatterns([]string{c.patterns})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for want, list := range map[bool][]string{true: c.yes, false: c.no} {
+			for _, path := range list {
+				if got := p.Through([]byte(path)); got != want {
+					t.Errorf("%s leads through %s: %v", c.patterns, path, got)
+				}
+			}
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -220,8 +221,13 @@ var ErrChanged = errors.New("somebody else has changed it meanwhile; nothing was
 // Text reads gate.yaml's bytes.
 func Text(file string) ([]byte, error) { return readCapped(file) }
 
+// editPatience is how long one edit waits for another.
+const editPatience = 5 * time.Second
+
 // Replace puts a new text in the place of a file that still has the old one: written
-// aside, with the same mode and owner, made durable, and renamed.
+// aside, with the same mode and owner, made durable, and renamed. Of two at once the
+// second gets ErrChanged: from the look at the old text to the rename a lock is held, on
+// a file beside.
 func Replace(file string, old, text []byte) (err error) {
 	defer func() {
 		if err != nil {
@@ -256,6 +262,11 @@ func Replace(file string, old, text []byte) (err error) {
 	if err != nil {
 		return err
 	}
+	lock, err := lockBeside(file, info, editPatience)
+	if err != nil {
+		return fmt.Errorf("lock it: %w", err)
+	}
+	defer lock.Close()
 	if now, err := readCapped(file); err != nil || !bytes.Equal(now, old) {
 		return errors.Join(ErrChanged, err)
 	}

@@ -3,9 +3,11 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sealgate/sealgate/policy"
@@ -183,8 +185,56 @@ func TestReplaceKeepsModeAndOwnerAndLosesNothing(t *testing.T) {
 		t.Error("a link was replaced")
 	}
 	names, err := os.ReadDir(filepath.Dir(file))
-	if err != nil || len(names) != 2 {
+	if err != nil || len(names) != 3 { // the lock stays
 		t.Errorf("left behind: %v %v", names, err)
+	}
+}
+
+// Of edits at once none is lost: each is there in the end, or its admin was told.
+func TestEditsAtOnceLoseNothing(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "gate.yaml")
+	if err := os.WriteFile(file, nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	const admins, edits = 6, 40
+	written := make(chan string, admins*edits)
+	var wait sync.WaitGroup
+	for admin := range admins {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for i := range edits {
+				old, err := Text(file)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				line := fmt.Sprintf("admin %d edit %d\n", admin, i)
+				switch err := Replace(file, old, append(bytes.Clone(old), line...)); {
+				case err == nil:
+					written <- line
+				case !errors.Is(err, ErrChanged):
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	wait.Wait()
+	close(written)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range written {
+		n++
+		if !strings.Contains(string(text), line) {
+			t.Errorf("%q was written, and is not there", line)
+		}
+	}
+	if n == 0 || strings.Count(string(text), "\n") != n {
+		t.Errorf("%d edits, and %d lines", n, strings.Count(string(text), "\n"))
 	}
 }
 

@@ -227,7 +227,11 @@ func (j *judgement) classify(m *move, branches map[string]bool) {
 	}
 	switch m.class {
 	case policy.Replace:
-		j.note(m, finding.Finding{Code: finding.ReplaceRef})
+		// No mode softens it: a replacement changes what everybody on the server reads at
+		// the commits of every ref, and stays when the gate is enforced later.
+		if j.ProtectedModes.Paths != policy.Off || j.TopicModes.Paths != policy.Off {
+			j.insist(m, finding.Finding{Code: finding.ReplaceRef})
+		}
 	case policy.GateRef:
 		j.insist(m, finding.Finding{Code: finding.GateRef})
 	case policy.OracleJunk:

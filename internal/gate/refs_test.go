@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/push"
 	"github.com/sealgate/sealgate/internal/replay"
+	"github.com/sealgate/sealgate/policy"
 )
 
 // git takes a symbolic ref and the ref it stands for as one update where both are
@@ -84,4 +86,25 @@ func TestNamesThatTheDiskTakesForAProtectedRef(t *testing.T) {
 	}
 	ask(Refused, "refs/heads/Main", "refs/heads/MAIN", "refs/heads/Release/1", "refs/Heads/main")
 	ask(Accepted, "refs/heads/topic", "refs/heads/Maine", "refs/heads/release/1")
+}
+
+// A mode that only warns or records lets no replacement in: what is read through it
+// stays another when the gate is enforced.
+func TestNoModeLetsAReplacementIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, replay.Verdict{Outcome: replay.Eligible})
+	loose := b.commit("loose", b.base(), "max = 900\n", "1")
+	for _, c := range []struct {
+		protected, topic policy.Mode
+		want             Result
+	}{
+		{policy.Enforce, policy.Enforce, Refused}, {policy.Warn, policy.Warn, Refused}, {policy.Record, policy.Record, Refused},
+		{policy.Enforce, policy.Off, Refused}, {policy.Off, policy.Record, Refused}, {policy.Off, policy.Off, Accepted},
+	} {
+		b.gate.ProtectedModes.Paths, b.gate.TopicModes.Paths = c.protected, c.topic
+		out := b.receive(push.Update{Old: none, New: loose, Ref: "refs/replace/" + b.base()})
+		if out.Result != c.want || c.want == Refused && !strings.Contains(codesOf(out), string(finding.ReplaceRef)) {
+			t.Errorf("protected %v, topic %v: %v, %s", c.protected, c.topic, out.Result, codesOf(out))
+		}
+	}
 }

@@ -66,3 +66,14 @@ func (s *Scanner) beneath(path []byte, prefix string) class {
 	}
 	return c
 }
+
+// detour: a link or a submodule in the place of a directory on the way to a named path
+// is an alias of what is named: a working tree has other files there.
+func (s *Scanner) detour(path []byte, prefix string) class {
+	for _, l := range s.lists {
+		if l.Through(path) && (prefix == "" || !l.Match(path[:len(prefix)-1])) {
+			return isAlias
+		}
+	}
+	return 0
+}

@@ -488,3 +488,35 @@ func FuzzTree(f *testing.F) {
 		}
 	})
 }
+
+// A link or a submodule where a protected path needs a directory puts other files
+// there: it is an alias, also where the tree before had a directory of that name.
+func TestALinkOnTheWayIsAnAlias(t *testing.T) {
+	r := newRepo(t)
+	target := r.blob("stuff")
+	dir := r.tree(Entry{"readme", modeFile, target})
+	for _, c := range []struct {
+		pattern, mode, id string
+		want              int
+	}{
+		{"cfg/oracles/", modeSymlink, target, 1}, {"cfg/oracles/", modeModule, strings.Repeat("1", 40), 1}, {"cfg/oracles/", "120777", target, 1},
+		{"cfg/oracles/", modeFile, target, 0}, {"cfg/oracles/", modeDir, dir, 0}, {"oracles/", modeSymlink, target, 0},
+		{"cfg/**/x", modeSymlink, target, 1}, {"**/x", modeSymlink, target, 0}, {"**/cfg/x", modeSymlink, target, 1},
+	} {
+		s := NewScanner(r.Repo, protected(t, c.pattern), policy.Patterns{})
+		if _, err := s.View(ctx, r.tree(Entry{"cfg", modeDir, dir})); err != nil {
+			t.Fatal(err)
+		}
+		v, err := s.View(ctx, r.tree(Entry{"cfg", c.mode, c.id}))
+		if err != nil || len(v.Aliases) != c.want || !v.Empty() {
+			t.Errorf("%s, mode %s: %+v, %v", c.pattern, c.mode, v, err)
+		}
+	}
+	// Below a directory as well, and below a protected one nothing is on the way.
+	s := NewScanner(r.Repo, protected(t, "a/b/c", "sub/"), policy.Patterns{})
+	link := r.tree(Entry{"b", modeSymlink, target})
+	v, err := s.View(ctx, r.tree(Entry{"a", modeDir, link}, Entry{"sub", modeDir, link}))
+	if err != nil || len(v.Aliases) != 1 || v.Aliases[0].Path != "a/b" {
+		t.Errorf("%+v, %v", v, err)
+	}
+}

@@ -115,6 +115,12 @@ func (e rawEntry) dir() bool {
 	return string(e.mode) == modeDir || typeOf(string(e.mode)) == "" && dirMode(e.mode)
 }
 
+// link says that git reads the entry as a symbolic link or a submodule.
+func (e rawEntry) link() bool {
+	n, ok := number(e.mode)
+	return ok && (n&0o170000 == 0o120000 || n&0o170000 == 0o160000)
+}
+
 // treeReader reads the entries of one raw tree object and watches their order.
 type treeReader struct {
 	rest  []byte
