@@ -88,21 +88,28 @@ func (l lease) Write(b []byte) (int, error) {
 }
 
 func (h *host) remember(command, text string) {
-	if _, id, _ := strings.Cut(strings.TrimSuffix(command, "\n"), " "); h.has(id) {
+	if h.has(asks(command)) {
 		h.heard[command] = text
 	}
 }
 
+// asks is the object that a command is about, without what it is to be peeled to.
+func asks(command string) string {
+	_, name, _ := strings.Cut(strings.TrimSuffix(command, "\n"), " ")
+	id, _, _ := strings.Cut(name, "^")
+	return id
+}
+
 // recalled is the answer to a command about an object that is there.
 func (h *host) recalled(command string) string {
-	verb, id, _ := strings.Cut(strings.TrimSuffix(command, "\n"), " ")
+	id := asks(command)
 	if !h.has(id) {
 		return ""
 	}
 	if text, ok := h.heard[command]; ok {
 		return text
 	}
-	if text, ok := h.heard["contents "+id+"\n"]; ok && verb == "info" {
+	if text, ok := h.heard["contents "+id+"\n"]; ok && command == "info "+id+"\n" {
 		header, _, _ := strings.Cut(text, "\n")
 		return header + "\n"
 	}
