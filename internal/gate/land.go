@@ -77,7 +77,7 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 		return nil, err
 	}
 	if r == nil {
-		r = &state.Record{Ref: m.name, Begun: j.Store.Begun()}
+		r = &state.Record{Ref: m.name, Begun: j.beginning(actual)}
 	}
 	if err := j.landed(ctx, r, actual); err != nil {
 		return nil, err

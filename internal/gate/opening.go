@@ -114,17 +114,27 @@ func (j *judgement) present(ctx context.Context, locked *state.Locked, ref strin
 	if err != nil {
 		return nil, err
 	}
-	if r == nil {
-		return &state.Record{Ref: ref, Begun: j.Store.Begun()}, nil
-	}
 	values, err := j.Repo.Values(ctx, ref)
 	if err != nil {
 		return nil, err
+	}
+	if r == nil {
+		return &state.Record{Ref: ref, Begun: j.beginning(values[0])}, nil
 	}
 	if r.Good.Commit != "" {
 		_ = j.goodState(ctx, r) // only told of; the push says where it is gone
 	}
 	return r, j.landed(ctx, r, values[0])
+}
+
+// beginning is when a record begins that is not there. Of a ref that stands somewhere
+// it may have been lost, with what was used: nothing issued before counts. One that does
+// not exist may be signed for before it is made.
+func (j *judgement) beginning(actual string) time.Time {
+	if actual != "" {
+		return j.now.Truncate(time.Second)
+	}
+	return j.Store.Begun()
 }
 
 // landed takes over what of a record's moves has landed, and notes the openings
