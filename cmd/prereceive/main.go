@@ -13,10 +13,10 @@ import (
 )
 
 // The hook lives for milliseconds: a first collection at 4 MB costs more than it
-// frees. 400 puts it at 16 MB. A push for which there is one is a large one, whose
+// frees. 250 puts it at 10 MB. A push for which there is one is a large one, whose
 // memory is to stay within bounds: the next are at half as much again as is in use.
 const (
-	collect      = 400
+	collect      = 250
 	collectAgain = 50
 )
 
