@@ -19,7 +19,7 @@ const (
 	maxParts  = 1 << 15 // remembered names
 	maxAlike  = 1 << 10 // remembered trees, apart from what does not count
 	maxRoots  = 1 << 11 // remembered roots, by id
-	maxPlaces = 1 << 15 // remembered directories
+	maxPlaces = 1 << 13 // remembered directories, or twice those of one request
 )
 
 // View is what a tree has at, and like, the paths that count. An entry stands
@@ -58,6 +58,7 @@ type Scanner struct {
 	sums   map[string]string // Mark to state
 	alike  map[string]*part  // by what counts in a tree
 	shapes map[string]*shape // by tree
+	asked  int               // directories that the first request since forget had
 
 	// Room for one tree's.
 	heads     [][]byte
@@ -127,7 +128,7 @@ func NewScanner(repo *gitrepo.Repo, protected, forbidden policy.Patterns) *Scann
 // Views answers the view of each treeish (a tree's id, or "<commit>^{tree}"). A
 // treeish that is not there is an error.
 func (s *Scanner) Views(ctx context.Context, trees []string) ([]*View, error) {
-	if len(s.parts) > maxPlaces {
+	if len(s.parts) > max(maxPlaces, 2*s.asked) {
 		s.forget()
 	}
 	var once []string
@@ -149,6 +150,9 @@ func (s *Scanner) Views(ctx context.Context, trees []string) ([]*View, error) {
 	if err == nil {
 		err = s.descend(ctx, dirs)
 	}
+	if s.asked == 0 {
+		s.asked = len(s.parts)
+	}
 	if err != nil {
 		s.forget() // what was not looked into must not be found again
 		return nil, err
@@ -165,6 +169,7 @@ func (s *Scanner) forget() {
 	clear(s.trees)
 	clear(s.alike)
 	clear(s.parts)
+	s.asked = 0
 }
 
 // View is Views of one.
@@ -332,6 +337,9 @@ func (s *Scanner) part(prefix string, flaws []flaw, dirs *[]Entry) *part {
 		if len(e.Path) > maxPath {
 			p.flaws = append(p.flaws, flaw{*longPath(e.Path), e})
 			continue
+		}
+		if p.below == nil {
+			p.below = make([]place, 0, len(s.hits))
 		}
 		p.below = append(p.below, placeOf(e))
 		*dirs = append(*dirs, e)
