@@ -28,15 +28,17 @@ readonly lint_version=v2.15.0
 readonly race_packages=(internal/proc internal/wire internal/runner internal/candidate internal/judge internal/sandbox internal/sandbox/plain internal/packetstore)
 
 # Packages that have nothing to do with who runs them: forms of bytes, words, rules,
-# and the drivers, whose sandboxes other packages try as either account.
-readonly same_for_all=(policy internal/arch internal/oracle internal/message internal/packet internal/report internal/trailer internal/candidate/drivertest)
+# the drivers, whose sandboxes other packages try as either account, and the sandbox,
+# whose tests root runs again as ordinary users with and without capabilities.
+readonly same_for_all=(policy internal/sandbox internal/sandbox/plain internal/arch internal/oracle internal/message internal/packet internal/report internal/trailer internal/candidate/drivertest)
 
 # Packages that take longest: begun first, so that none is left running alone.
 readonly long=(./internal/e2e ./cmd/git-oracle ./cmd/prereceive)
 
 # What every run of the tests is built with. Vet has a section of its own, which finds
 # more than go test's; nobody debugs these binaries.
-readonly test_flags=(-vet=off "-ldflags=-s -w" -timeout 60m -v)
+# A package more than there are processors: many wait for hookd or for a deadline.
+readonly test_flags=(-vet=off "-ldflags=-s -w" -timeout 60m -v -p "$(($(nproc) + 1))")
 
 failed=()
 
@@ -127,14 +129,14 @@ readonly systems=(linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd6
 build_for_others() {
 	local system
 	for system in "${systems[@]}"; do
-		CGO_ENABLED=0 GOOS=${system%/*} GOARCH=${system#*/} go build -o /dev/null ./cmd/git-oracle
+		CGO_ENABLED=0 GOOS=${system%/*} GOARCH=${system#*/} go build -ldflags="-s -w" -o /dev/null ./cmd/git-oracle
 		if [[ $system == */amd64 ]]; then
 			CGO_ENABLED=0 GOOS=${system%/*} GOARCH=amd64 go vet ./cmd/git-oracle
 		fi
 		echo "git-oracle: $system"
 	done
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -o /dev/null ./cmd/prereceive
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -o /dev/null ./cmd/hookd
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -ldflags="-s -w" -o /dev/null ./cmd/prereceive
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -ldflags="-s -w" -o /dev/null ./cmd/hookd
 	echo "prereceive, hookd: linux/arm64"
 }
 
@@ -170,7 +172,7 @@ race() {
 	done
 	# -short leaves out tests that ask one process a question at a time: hundreds of
 	# starts of an interpreter, in which the detector has nothing to find.
-	CGO_ENABLED=1 go test -timeout 60m -race -short "${present[@]}"
+	CGO_ENABLED=1 go test -vet=off -timeout 60m -race -short "${present[@]}"
 }
 
 # told runs go test -v and passes on what a reader wants of it: a package that
