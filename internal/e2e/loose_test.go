@@ -80,8 +80,8 @@ func looseRev(gitDir, rev string) (string, bool) {
 // looseRef is where a ref stands that lies in a file of its own, and whose object
 // does too: git shows no ref without its object.
 func looseRef(gitDir, ref string) (string, bool) {
-	if !loose(gitDir) {
-		return "", false
+	if !loose(gitDir) || !simpleName.MatchString(ref) {
+		return "", false // "refs/heads//main" is a file, and no ref
 	}
 	for range 5 {
 		text, err := os.ReadFile(filepath.Join(gitDir, ref))
@@ -89,8 +89,11 @@ func looseRef(gitDir, ref string) (string, bool) {
 			return "", false
 		}
 		line := strings.TrimSuffix(string(text), "\n")
-		if to, symbolic := strings.CutPrefix(line, "ref: refs/"); symbolic {
-			ref = "refs/" + to
+		if to, symbolic := strings.CutPrefix(line, "ref: "); symbolic {
+			if !simpleName.MatchString(to) {
+				return "", false
+			}
+			ref = to
 			continue
 		}
 		return line, fullID.MatchString(line) && exists(objectFile(gitDir, line))
