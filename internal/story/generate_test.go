@@ -332,7 +332,7 @@ func (t *teller) push() {
 			list = append(list, u)
 		}
 	}
-	e := event{deed: pushes, updates: list}
+	e := event{deed: pushes, updates: list, stays: t.stays()}
 	t.landing(&e)
 	v := t.tell(e)
 	if v.accepted() || !t.chance(55) {
@@ -347,6 +347,9 @@ func (t *teller) push() {
 		}
 	}
 }
+
+// stays says whether the gate will see how long a push runs; real ones end at once.
+func (t *teller) stays() bool { return t.s.how != gitPush && t.chance(25) }
 
 // landing says what becomes of an accepted push: mostly all of it moves and is
 // settled.
@@ -530,8 +533,12 @@ func (t *teller) land() {
 	}
 	id := pick(t, slices.Sorted(maps.Keys(t.w.flight)))
 	f := t.w.flight[id]
+	if f.stays && t.chance(30) {
+		t.tell(event{deed: ends, push: id})
+		return
+	}
 	for i := range f.updates {
-		if !f.landed[i] {
+		if f.may(i) {
 			t.tell(event{deed: lands, push: id, only: i})
 			return
 		}
@@ -553,7 +560,40 @@ func (t *teller) scene() {
 	away := t.like(func(c int) bool { return t.s.state(c) != t.s.state(from) })
 	same := t.like(func(c int) bool { return c != from && t.s.state(c) == t.s.state(from) })
 	twin := t.like(func(c int) bool { return t.s.state(c) == t.s.state(away) && c != away })
-	switch t.IntN(17) {
+	switch t.IntN(20) {
+	case 17, 18: // an accepted push that runs for hours, and its approval taken back meanwhile
+		t.step(ref, from, away)
+		first := t.held(ref, away)
+		if t.chance(25) {
+			t.tell(event{deed: ends, push: first})
+			t.pass(100)
+		} else {
+			t.pass(pick(t, []int{700, 4000}))
+		}
+		if n := len(t.s.grants) - 1; n >= 0 && t.chance(40) {
+			t.tell(event{deed: pushes, updates: []update{{ref: fmt.Sprint(withdrawRef, n), new: 0}}, land: []bool{true}})
+		}
+		t.move(ref, twin, t.chance(70))
+		if t.chance(60) {
+			t.tell(event{deed: lands, push: first})
+		}
+		if t.chance(70) {
+			t.tell(event{deed: ends, push: first})
+		}
+		t.move(ref, pick(t, []int{away, twin}), true)
+	case 19: // the same, let in twice, and the ref goes back between
+		to := pick(t, []int{away, same})
+		t.step(ref, from, to)
+		first := t.held(ref, to)
+		t.move(ref, to, true)
+		t.step(ref, to, from)
+		t.pass(pick(t, []int{100, 700}))
+		if t.chance(40) {
+			t.tell(event{deed: ends, push: first})
+		}
+		t.move(ref, from, true)
+		t.tell(event{deed: lands, push: first})
+		t.move(ref, pick(t, []int{to, twin}), true)
 	case 0: // there, back, and there again by what was used, or is as old
 		spare := t.grant(ref, t.s.state(from), t.s.state(away))
 		t.step(ref, from, away)
@@ -725,6 +765,12 @@ func (t *teller) step(ref string, from, to int) {
 func (t *teller) move(ref string, to int, lands bool) int {
 	e := event{deed: pushes, updates: []update{{ref: ref, new: to}}, land: []bool{lands}, settle: lands && t.chance(70)}
 	t.tell(e)
+	return len(t.s.events) - 1
+}
+
+// held pushes one ref, which does not land as long as the push runs that the gate sees.
+func (t *teller) held(ref string, to int) int {
+	t.tell(event{deed: pushes, updates: []update{{ref: ref, new: to}}, stays: t.s.how != gitPush})
 	return len(t.s.events) - 1
 }
 

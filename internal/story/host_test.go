@@ -99,6 +99,8 @@ type host struct {
 	now     int
 	at      map[string]int // where refs stand, as far as they were moved here
 	flight  map[int]*flying
+	judged  event           // the push that is
+	kept    map[int]string  // quarantines of pushes that run, by the event's id
 	told    map[string]bool // files of the spool that were read
 	hooks   int             // how often a hook was asked
 }
@@ -111,7 +113,7 @@ const modes = "      protected: {paths: enforce}\n    paths:\n      protected: [
 // host lays out the story's repository, and its record as the installer begins
 // it. What was laid out must be left.
 func (g *stage) host(s *story) (*host, error) {
-	h := &host{stage: g, story: s, rand: newRand(s.seed), at: map[string]int{}, flight: map[int]*flying{}, told: map[string]bool{}}
+	h := &host{stage: g, story: s, rand: newRand(s.seed), at: map[string]int{}, flight: map[int]*flying{}, kept: map[int]string{}, told: map[string]bool{}}
 	h.zero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if !s.how.clocked() {
 		h.zero = time.Now().UTC().Truncate(time.Second)
@@ -383,10 +385,12 @@ func (h *host) happen(e event) (*verdict, error) {
 	case pushes:
 		return h.push(e)
 	case lands:
-		if f := h.flight[e.push]; f != nil && e.only < len(f.updates) && !f.landed[e.only] {
+		if f := h.flight[e.push]; f.may(e.only) {
 			return nil, h.land(f, e.only)
 		}
 		return nil, nil
+	case ends:
+		return nil, h.end(e.push)
 	case settles:
 		if f := h.flight[e.push]; f != nil {
 			return nil, h.settled(f)
@@ -411,7 +415,7 @@ func (h *host) push(e event) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &flying{landed: make([]bool, len(e.updates))}
+	f := &flying{landed: make([]bool, len(e.updates)), stays: e.stays}
 	for _, u := range e.updates {
 		if u.old == nil {
 			old := none
@@ -426,6 +430,7 @@ func (h *host) push(e event) (*verdict, error) {
 		return h.pushForReal(e, f)
 	}
 	h.hooks++
+	h.judged = e
 	v, err := h.received(f.updates)
 	if err != nil || !v.accepted() {
 		return v, err
@@ -448,11 +453,10 @@ func (h *host) push(e event) (*verdict, error) {
 // it moves any ref.
 func (h *host) received(updates []update) (*verdict, error) {
 	if h.how == program {
-		h.incoming = newShelf(fmt.Sprintf("%s-%d", h.incoming.dir, h.hooks))
+		h.incoming = newShelf(filepath.Join(h.stored.dir, fmt.Sprintf("tmp_objdir-incoming-%d", h.hooks)))
 		if err := os.Mkdir(h.incoming.dir, 0o755); err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(h.incoming.dir)
 	}
 	for _, u := range updates {
 		if err := h.incoming.put(h.st, h.needs(u.ref, u.new), h.stored); err != nil {
@@ -463,10 +467,53 @@ func (h *host) received(updates []update) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.accepted() {
-		return v, h.stored.take(h.incoming)
+	if !v.accepted() {
+		return v, errors.Join(h.incoming.clear(), h.away(h.incoming.dir))
 	}
-	return v, h.incoming.clear()
+	err = h.stored.take(h.incoming)
+	if h.how == program && h.judged.stays {
+		h.kept[h.judged.id] = h.incoming.dir
+		return v, err
+	}
+	return v, errors.Join(err, h.away(h.incoming.dir))
+}
+
+// away removes a quarantine that was the push's own.
+func (h *host) away(dir string) error {
+	if h.how != program {
+		return nil
+	}
+	return os.RemoveAll(dir)
+}
+
+// end is the end of a receive-pack: by the gate in process that is told, by its program
+// seen from what goes with it.
+func (h *host) end(push int) error {
+	if f := h.flight[push]; f != nil {
+		f.ended = true
+	}
+	dir, ok := h.kept[push]
+	if !ok {
+		return nil
+	}
+	delete(h.kept, push)
+	return os.RemoveAll(dir)
+}
+
+// way is the receive-pack of the push that is judged, as far as the gate sees it.
+func (h *host) way() records.Way {
+	if !h.judged.stays {
+		return records.Way{}
+	}
+	return records.Way{Process: &records.Process{PID: h.judged.id, Boot: "the story", Space: "its pushes"}}
+}
+
+func (h *host) runs(w records.Way) bool {
+	if w.Process == nil {
+		return false
+	}
+	f := h.flight[w.Process.PID]
+	return f != nil && !f.ended
 }
 
 // ask asks the hook about updates.
@@ -533,7 +580,7 @@ func (h *host) open() (*gate.Gate, error) {
 			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog, AuthorsMayApprove: repo.AuthorsMayApprove,
 			ProtectedModes: gate.Modes(repo.ProtectedModes), TopicModes: gate.Modes(repo.TopicModes),
 		},
-		Repo: h.repo, Store: store, Now: func() time.Time { return h.clock(h.now) },
+		Repo: h.repo, Store: store, Way: h.way, OnTheWay: h.runs, Now: func() time.Time { return h.clock(h.now) },
 	}, nil
 }
 

@@ -98,13 +98,31 @@ const noState = state("none")
 type entry struct {
 	old, new int
 	steps    []step
-	at       []int
+	accepted []acceptance
 }
 
-func (e entry) last() int { return e.at[len(e.at)-1] }
+// acceptance is a push that was let in with a move.
+type acceptance struct{ at, push int }
+
+func (e entry) last() int { return e.accepted[len(e.accepted)-1].at }
+
+// underWay says that an acceptance is young, or that its push is seen to run.
+func (w *model) underWay(a acceptance) bool {
+	f := w.flight[a.push]
+	runs := f != nil && f.stays && !f.ended
+	switch {
+	case w.mutation == forgotten:
+		runs = false
+	case w.mutation == endsSoon && f != nil && f.stays:
+		return runs
+	}
+	return runs || w.now-a.at < hold
+}
+
+func (w *model) onWay(e entry) bool { return slices.ContainsFunc(e.accepted, w.underWay) }
 
 // again says that one acceptance may have landed, and another may yet.
-func (e entry) again(now int) bool { return len(e.at) > 1 && now-e.last() < hold }
+func (w *model) again(e entry) bool { return len(e.accepted) > 1 && w.onWay(e) }
 
 // step is an approved change of state and the approvals that it takes.
 type step struct {
@@ -134,6 +152,13 @@ type model struct {
 type flying struct {
 	updates []update // old is never nil
 	landed  []bool
+	stays   bool
+	ended   bool // nothing of it lands any more
+}
+
+// may says that an update can still land.
+func (f *flying) may(only int) bool {
+	return f != nil && !f.ended && only < len(f.updates) && !f.landed[only]
 }
 
 // verdict is what must come of a push: accepted where there is no reason against
@@ -221,8 +246,12 @@ func (w *model) happen(e event) *verdict {
 	case pushes:
 		return w.push(e)
 	case lands:
-		if f := w.flight[e.push]; f != nil && e.only < len(f.updates) && !f.landed[e.only] {
+		if f := w.flight[e.push]; f.may(e.only) {
 			w.land(f, e.only)
+		}
+	case ends:
+		if f := w.flight[e.push]; f != nil {
+			f.ended = true
 		}
 	case settles:
 		if f := w.flight[e.push]; f != nil {
@@ -272,7 +301,7 @@ func (o *opening) inTime(now int) bool { return o != nil && o.opened <= now && n
 
 func (w *model) push(e event) *verdict {
 	v := verdict{reasons: map[string]bool{}}
-	f := &flying{landed: make([]bool, len(e.updates))}
+	f := &flying{landed: make([]bool, len(e.updates)), stays: e.stays}
 	for _, u := range e.updates {
 		if u.old == nil {
 			old := w.value(u.ref)
@@ -280,7 +309,7 @@ func (w *model) push(e event) *verdict {
 		}
 		f.updates = append(f.updates, u)
 	}
-	w.judge(f.updates, v)
+	w.judge(e.id, f.updates, v)
 	if !v.accepted() {
 		return &v
 	}
@@ -359,7 +388,7 @@ func (w *model) settle(r *record, at int) *record {
 				n.opening = nil
 			}
 		}
-		if len(e.at) > 1 {
+		if len(e.accepted) > 1 {
 			n.repeated = append(n.repeated, e)
 		}
 		if e.new == at || n.good != at && e.last() > n.goodAt {

@@ -52,6 +52,8 @@ const (
 	closed
 	openTwice
 	adoptForgets
+	forgotten
+	endsSoon
 )
 
 var mutants = map[mutation]string{
@@ -91,6 +93,8 @@ var mutants = map[mutation]string{
 	late:             "a withdrawal counts from the next push",
 	closed:           "an opening opens nothing",
 	adoptForgets:     "adoption forgets what landed and nobody settled",
+	forgotten:        "a push that still runs holds nothing after ten minutes",
+	endsSoon:         "a push that has ended holds nothing, however lately it was accepted",
 	openTwice:        "an opening lets two moves pass that are under way",
 }
 
@@ -228,7 +232,7 @@ func TestTheClaimNeedsItsRules(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+int64(*number); seed++ {
 		s := tell(seed, way(seed))
 		s.pretend()
-		for _, m := range []mutation{unbroken, foundValue, anyRef, unadopted} {
+		for _, m := range []mutation{unbroken, foundValue, anyRef, unadopted, reusable, notHeld, bounces, forgotten} {
 			w, c := s.begin(m), s.claim()
 			for _, e := range s.events {
 				e = sendable(e, s.how, w.value)
@@ -242,8 +246,10 @@ func TestTheClaimNeedsItsRules(t *testing.T) {
 			}
 		}
 	}
-	if broken[anyRef] == 0 {
-		t.Error("approvals of other refs break nothing")
+	for _, m := range []mutation{anyRef, reusable, bounces, forgotten} {
+		if broken[m] == 0 {
+			t.Errorf("nothing breaks where %s", mutants[m])
+		}
 	}
 	t.Logf("broken in %v of %d stories", broken, *number)
 }

@@ -9,6 +9,7 @@ import (
 // judgement is one push before the model's rules.
 type judgement struct {
 	*model
+	push    int // the event's id
 	v       verdict
 	updates []update
 	records map[string]*record // settled by what the refs stand at now
@@ -21,8 +22,8 @@ type judgement struct {
 }
 
 // judge adds the reasons against a push, and writes down what it accepts.
-func (w *model) judge(updates []update, v verdict) {
-	j := &judgement{model: w, v: v, updates: updates, records: map[string]*record{}, taken: maps.Clone(w.taken), opened: map[string]opening{}, own: map[state]bool{}}
+func (w *model) judge(push int, updates []update, v verdict) {
+	j := &judgement{model: w, push: push, v: v, updates: updates, records: map[string]*record{}, taken: maps.Clone(w.taken), opened: map[string]opening{}, own: map[state]bool{}}
 	for ref, r := range w.records {
 		j.records[ref] = w.settle(r, w.value(ref))
 		if w.mutation != mainOnly || ref == "refs/heads/main" {
@@ -270,7 +271,7 @@ func (j *judgement) open(u update, r *record, before, target state) bool {
 	}
 	for _, e := range r.pending {
 		taken := slices.ContainsFunc(e.steps, func(s step) bool { return slices.Contains(s.grants, o.number) })
-		if taken && (e.old != *u.old || e.new != u.new) && j.now-e.last() < hold && j.mutation != openTwice {
+		if taken && (e.old != *u.old || e.new != u.new) && j.onWay(e) && j.mutation != openTwice {
 			j.v.add(u.ref, "opening held")
 			return true
 		}
@@ -300,7 +301,7 @@ func (j *judgement) sift(u update, r *record, found []int, target state) (free [
 			failed = failed || leads || word != "wrong ref" && !slices.Contains(j.granted, n)
 		case r != nil && r.spent(n, g, j.mutation == spares) && j.mutation != reusable:
 			used = used || leads
-		case r != nil && r.holds(n, g, *u.old, u.new, j.time()) && j.mutation != notHeld:
+		case r != nil && j.holds(r, n, g, *u.old, u.new) && j.mutation != notHeld:
 			held = held || leads
 		default:
 			free = add(free, g, n)
@@ -321,14 +322,6 @@ func (j *judgement) sift(u update, r *record, found []int, target state) (free [
 	}
 }
 
-// time is now, or soon after everything.
-func (j *judgement) time() int {
-	if j.mutation == heldForEver {
-		return longAgo
-	}
-	return j.now
-}
-
 func add(steps []step, g grant, n int) []step {
 	for i := range steps {
 		if steps[i].before == g.before && steps[i].after == g.after {
@@ -346,10 +339,10 @@ func (r *record) spent(n int, g grant, itself bool) bool {
 	})
 }
 
-// holds: another move, accepted less than ten minutes ago, will use it.
-func (r *record) holds(n int, g grant, old, new, now int) bool {
+// holds: another move, which is under way, will use it.
+func (j *judgement) holds(r *record, n int, g grant, old, new int) bool {
 	return slices.ContainsFunc(r.pending, func(e entry) bool {
-		if e.old == old && e.new == new || now-e.last() >= hold {
+		if e.old == old && e.new == new || !j.onWay(e) && j.mutation != heldForEver {
 			return false
 		}
 		return slices.ContainsFunc(e.steps, func(s step) bool {
@@ -515,14 +508,14 @@ func (j *judgement) write(chains map[string][]step) {
 		if r == nil {
 			r = &record{good: none, goodAt: longAgo - 1, begun: longAgo}
 		}
-		if r.bounces(u.new, j.now) && j.mutation != bounces {
+		if j.bounces(r, u.new) && j.mutation != bounces {
 			j.v.add(u.ref, "bounce")
 		}
 		steps := slices.Clone(chain)
 		if o, ok := j.opened[u.ref]; ok {
 			steps = append(steps, step{o.after, j.state(u.new), []int{o.number}})
 		}
-		next[u.ref] = r.accept(entry{old: *u.old, new: u.new, steps: steps}, j.now)
+		next[u.ref] = j.accept(r, entry{old: *u.old, new: u.new, steps: steps})
 	}
 	if !j.v.accepted() {
 		return
@@ -534,29 +527,28 @@ func (j *judgement) write(chains map[string][]step) {
 
 // bounces: a move that started at new was accepted more than once, and with the ref
 // back there it might land again.
-func (r *record) bounces(new, now int) bool {
-	again := func(e entry) bool { return e.old == new && e.again(now) }
+func (j *judgement) bounces(r *record, new int) bool {
+	again := func(e entry) bool { return e.old == new && j.again(e) }
 	return slices.ContainsFunc(r.pending, again) || slices.ContainsFunc(r.repeated, again)
 }
 
-func (r *record) accept(e entry, now int) *record {
+func (j *judgement) accept(r *record, e entry) *record {
 	n := *r
 	n.pending = nil
-	e.at = []int{now}
+	e.accepted = []acceptance{{j.now, j.push}}
 	for _, p := range r.pending {
 		if p.old != e.old || p.new != e.new {
-			if len(p.steps) > 0 || now-p.last() < hold {
+			if len(p.steps) > 0 || j.onWay(p) {
 				n.pending = append(n.pending, p)
 			}
 			continue
 		}
-		for i := len(p.at) - 1; i >= 0 && now-p.at[i] < hold; i-- {
-			e.at = append([]int{p.at[i]}, e.at...)
-		}
+		before := slices.DeleteFunc(slices.Clone(p.accepted), func(a acceptance) bool { return !j.underWay(a) })
+		e.accepted = append(before, e.accepted...)
 		e.steps = union(p.steps, e.steps)
 	}
 	n.pending = append(n.pending, e)
-	n.repeated = slices.DeleteFunc(slices.Clone(r.repeated), func(p entry) bool { return !p.again(now) })
+	n.repeated = slices.DeleteFunc(slices.Clone(r.repeated), func(p entry) bool { return !j.again(p) })
 	return &n
 }
 

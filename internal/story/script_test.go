@@ -124,7 +124,8 @@ install() {
 value() { git rev-parse -q --verify "$1" || printf %s "$zero"; }
 hand() { if [[ -z $2 || $2 == "$zero" ]]; then git update-ref -d "$1"; else git update-ref "$1" "$2"; fi; }
 
-# push NAME REF OLD NEW ...: OLD "=" is what is so.
+# push NAME REF OLD NEW ...: OLD "=" is what is so. Where it stays, it keeps a quarantine
+# until it ends.
 push() {
 	local name=$1 ref old
 	shift
@@ -136,13 +137,22 @@ push() {
 		shift 3
 	done
 	: >"$dir/landed_$name"
-	if GIT_DIR=. "$PRERECEIVE" --config "$dir/gate.yaml" --repo "$id" <"$dir/push_$name" 2>&1 | sed 's/^/    /'; then
+	export GIT_DIR=.
+	if [[ ${stays-} == yes ]]; then
+		mkdir "$PWD/objects/tmp_objdir-incoming-$name"
+		export GIT_QUARANTINE_PATH=$PWD/objects/tmp_objdir-incoming-$name
+		export GIT_OBJECT_DIRECTORY=$GIT_QUARANTINE_PATH GIT_ALTERNATE_OBJECT_DIRECTORIES=$PWD/objects
+	fi
+	if "$PRERECEIVE" --config "$dir/gate.yaml" --repo "$id" <"$dir/push_$name" 2>&1 | sed 's/^/    /'; then
 		printf 'push %s: accepted\n' "$name"
 	else
 		printf 'push %s: refused\n' "$name"
 		: >"$dir/push_$name"
 	fi
+	unset GIT_DIR GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES
 }
+# ends NAME: its receive-pack goes, and what it has not moved stays.
+ends() { rm -rf "objects/tmp_objdir-incoming-$1" && : >"$dir/push_$1"; }
 # land NAME LINE...: the refs of these lines move.
 land() {
 	local name=$1 line old new ref
@@ -259,6 +269,9 @@ func (s *story) scriptEvent(b *strings.Builder, e event) {
 	}
 	switch e.deed {
 	case pushes:
+		if e.stays {
+			b.WriteString("stays=yes ")
+		}
 		fmt.Fprintf(b, "push %d", e.id)
 		for _, u := range e.updates {
 			name, blob := ref(u.ref)
@@ -288,6 +301,8 @@ func (s *story) scriptEvent(b *strings.Builder, e event) {
 		fmt.Fprintf(b, "land %d %d\n", e.push, e.only+1)
 	case settles:
 		fmt.Fprintf(b, "settle %d\n", e.push)
+	case ends:
+		fmt.Fprintf(b, "ends %d\n", e.push)
 	case byHand:
 		name, blob := ref(e.ref)
 		to := word(e.to)

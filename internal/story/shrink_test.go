@@ -92,6 +92,13 @@ func (k *shrinker) event(i int) bool {
 			return true
 		}) || changed
 	}
+	changed = k.try(func(s *story) bool {
+		if i >= len(s.events) || !s.events[i].stays {
+			return false
+		}
+		s.events[i].stays = false
+		return true
+	}) || changed
 	return k.try(func(s *story) bool {
 		if i >= len(s.events) || s.events[i].deed != pushes || s.events[i].settle && !slices.Contains(s.events[i].land, false) {
 			return false

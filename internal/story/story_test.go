@@ -81,6 +81,7 @@ const (
 	adopts              // the admin takes a ref's tip for good
 	settles             // post-receive of an earlier push runs late
 	opens               // the admin lets one push bring a ref to a state
+	ends                // the receive-pack of an earlier push ends, whatever it has not moved
 )
 
 // update is one ref of a push. Approvals and their withdrawals are pushed by refs
@@ -97,7 +98,8 @@ type event struct {
 	updates []update // of a push
 	land    []bool   // which of them move at once, if the hook accepts; missing: none
 	settle  bool     // post-receive runs at once
-	push    int      // lands, settles: number of the push, which is the event's number when the story was made
+	stays   bool     // its receive-pack is seen by the gate, and runs until it ends
+	push    int      // lands, settles, ends: number of the push, which is the event's number when the story was made
 	only    int      // lands: the update that moves
 	ref     string   // byHand, adopts, opens
 	to      int      // byHand; opens: a commit with the state
