@@ -120,15 +120,27 @@ func (s Signers) Verify(tok Token, now time.Time) (Signed, error) {
 // does not expire.
 func (s Signers) verifyStatement(namespace string, statement, sig []byte, issued, expires, now time.Time) (Signed, error) {
 	signed, err := s.VerifyBytes(namespace, statement, sig, now)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = current(issued, expires, now)
+	}
+	if err != nil {
 		return Signed{}, err
+	}
+	return signed, nil
+}
+
+// Current is an error, ErrNotYetValid or ErrExpired, where a statement does not count at
+// the time now, whoever signed it.
+func (s Statement) Current(now time.Time) error { return current(s.Issued, s.Expires, now) }
+
+func current(issued, expires, now time.Time) error {
+	switch {
 	case issued.After(now.Add(Skew)):
-		return Signed{}, fmt.Errorf("%w: %s", ErrNotYetValid, formatTime(issued))
+		return fmt.Errorf("%w: %s", ErrNotYetValid, formatTime(issued))
 	case !expires.IsZero() && !now.Before(expires):
-		return Signed{}, fmt.Errorf("%w: %s", ErrExpired, formatTime(expires))
+		return fmt.Errorf("%w: %s", ErrExpired, formatTime(expires))
 	default:
-		return signed, nil
+		return nil
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 	maxCommit    = 5<<20 + 1<<20 // bytes of a commit: message and headers
 	maxValid     = 64            // valid approvals on the ways of one ref to its new state, in one push
 	maxTokens    = 20_000        // candidates of one push
-	maxForged    = 100           // signatures in a maintainer's name that do not verify
+	maxForged    = 100           // signatures by keys that are listed which count for nothing
 )
 
 // errForged is why no more signatures are checked. Anyone may write a key of a
@@ -227,6 +227,9 @@ func (j *judgement) counts(t approval.Token, ref string) (approval.Signed, findi
 	case st.Issued.Before(j.begun(ref)):
 		return approval.Signed{}, finding.ApprovalBeforeRecord, nil
 	}
+	if err := st.Current(j.now); err != nil { // old messages have many, and none is worth a check
+		return approval.Signed{}, verifyCode(err), err
+	}
 	signed, err := j.verify(t)
 	if err != nil {
 		return approval.Signed{}, verifyCode(err), err
@@ -241,18 +244,25 @@ type verified struct {
 }
 
 func (j *judgement) verify(t approval.Token) (approval.Signed, error) {
-	v, ok := j.verdictOf[t.Raw]
+	return j.checked(t.Raw, func() (approval.Signed, error) { return j.Signers.Verify(t, j.now) })
+}
+
+// checked checks a signature of any kind, once, unless too many of the push counted for
+// nothing. A check costs up to some milliseconds, whoever made the signature: somebody
+// with a revoked key makes as many as he likes.
+func (j *judgement) checked(raw string, check func() (approval.Signed, error)) (approval.Signed, error) {
+	v, ok := j.verdictOf[raw]
 	if ok {
 		return v.signed, v.err
 	}
 	if j.forged > maxForged {
 		return approval.Signed{}, errForged
 	}
-	v.signed, v.err = j.Signers.Verify(t, j.now)
-	if errors.Is(v.err, approval.ErrBadSignature) {
+	v.signed, v.err = check()
+	if v.err != nil && !errors.Is(v.err, approval.ErrUnknownSigner) {
 		j.forged++
 	}
-	j.verdictOf[t.Raw] = v
+	j.verdictOf[raw] = v
 	return v.signed, v.err
 }
 

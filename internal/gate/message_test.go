@@ -139,3 +139,52 @@ func TestForgedSignaturesDoNotHideAPublishedApproval(t *testing.T) {
 		t.Errorf("honest: %v, %s", out.Result, codesOf(out))
 	}
 }
+
+// However signatures of any kind come, and whoever made them, so many are checked that
+// count for nothing, and no more; what was checked is not checked again.
+func TestSignaturesThatCountForNothingAreCheckedSoOften(t *testing.T) {
+	t.Parallel()
+	b := newApproving(t, anna)
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"forged": {approval.ErrBadSignature, maxForged + 1}, "by a revoked key": {approval.ErrRevoked, maxForged + 1}, "by a key for something else": {approval.ErrKeyNotValid, maxForged + 1},
+		"by a stranger, whose are not checked": {approval.ErrUnknownSigner, 3 * maxForged}, "good": {nil, 3 * maxForged},
+	} {
+		j := b.gate.judgement()
+		n := 0
+		for i := range 6 * maxForged {
+			_, err := j.checked(fmt.Sprint(i/2), func() (approval.Signed, error) { n++; return approval.Signed{}, c.err })
+			if c.err == nil && err != nil || c.err != nil && err == nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if n != c.want {
+			t.Errorf("%s: %d are checked, want %d", name, n, c.want)
+		}
+	}
+}
+
+// Approvals that have expired lie in old messages by the hundred. They cost no check,
+// and keep no good one from being looked at.
+func TestExpiredApprovalsDoNotHideAGoodOne(t *testing.T) {
+	t.Parallel()
+	b := newApproving(t, anna)
+	loose := b.write(made{author: bot, parents: []string{b.base()}, oracle: loosened})
+	b.receive(push.Update{Old: none, New: b.base(), Ref: "refs/heads/topic"}) // the record begins
+	var message strings.Builder
+	for i := range maxForged + 50 {
+		s := b.statement(b.base(), loose)
+		s.Expires = s.Issued.Add(time.Duration(i+1) * time.Second)
+		message.WriteString(approval.TrailerKey + ": " + b.token(anna, s) + "\n")
+	}
+	good := b.statement(b.base(), loose)
+	message.WriteString(approval.TrailerKey + ": " + b.token(anna, good) + "\n")
+	tip := b.raw(loose, b.base(), "\ns\n\n"+message.String())
+	later := time.Now().Add(time.Hour)
+	b.gate.Now = func() time.Time { return later }
+	if out := b.receive(push.Update{Old: b.base(), New: tip, Ref: mainRef}); out.Result != Accepted {
+		t.Errorf("%v, %.300s", out.Result, codesOf(out))
+	}
+}

@@ -60,7 +60,7 @@ func (j *judgement) offerApproval(ctx context.Context, m *move) error {
 }
 
 func (j *judgement) takeApproval(ctx context.Context, m *move, t approval.Token) error {
-	signed, err := j.Signers.Verify(t, j.now)
+	signed, err := j.verify(t)
 	if err != nil {
 		r := refusal{carried{Token: t, own: true}, verifyCode(err), err}
 		j.insist(m, j.failing(r))

@@ -66,7 +66,7 @@ func (j *judgement) offerOverride(ctx context.Context, m *move) error {
 }
 
 func (j *judgement) takeOverride(m *move, o approval.SignedOverride) {
-	signed, err := j.Signers.VerifyOverride(o, j.now)
+	signed, err := j.verifyOverride(o)
 	if err != nil {
 		f := j.unsigned(err, o.Hash, o.Signature, o.Statement.Issued)
 		f.Args["expires"] = o.Statement.Expires.Format(time.RFC3339)
@@ -77,6 +77,10 @@ func (j *judgement) takeOverride(m *move, o approval.SignedOverride) {
 	j.insist(m, finding.Finding{Code: finding.OverrideRecorded, Severity: finding.Note, Args: map[string]string{
 		"override": o.Hash, "released": o.Statement.Decision, "other": o.Statement.Ref, "person": signed.Person,
 		"expires": o.Statement.Expires.Format(time.RFC3339)}})
+}
+
+func (j *judgement) verifyOverride(o approval.SignedOverride) (approval.Signed, error) {
+	return j.checked(o.Raw, func() (approval.Signed, error) { return j.Signers.VerifyOverride(o, j.now) })
 }
 
 func (j *judgement) readOverride(ctx context.Context, id string) (approval.SignedOverride, string, error) {
@@ -219,7 +223,7 @@ const noOverride replay.Obstacle = "none"
 // standing says who signed an override that is for the move's ref and new, or why
 // it does not count now.
 func (j *judgement) standing(ctx context.Context, m *move, o approval.SignedOverride) (approval.Signed, replay.Obstacle, error) {
-	signed, err := j.Signers.VerifyOverride(o, j.now)
+	signed, err := j.verifyOverride(o)
 	switch {
 	case err == nil:
 	case errors.Is(err, approval.ErrExpired):

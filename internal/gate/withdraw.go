@@ -47,7 +47,7 @@ func (j *judgement) offerWithdrawal(ctx context.Context, m *move) error {
 
 func (j *judgement) takeWithdrawal(m *move, w approval.SignedWithdrawal) {
 	of := w.Statement.Approval
-	signed, err := j.Signers.VerifyWithdrawal(w, j.now)
+	signed, err := j.checked(w.Raw, func() (approval.Signed, error) { return j.Signers.VerifyWithdrawal(w, j.now) })
 	if err != nil {
 		j.insist(m, j.unsigned(err, of, w.Signature, w.Statement.Issued))
 		return
