@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,8 @@ type shape struct {
 var (
 	small = shape{name: "small", files: 500, commits: 1_000, touch: 3}
 	large = shape{name: "large", files: 200_000, commits: 95_000, touch: 5}
+	// whole is pushed at once, to an empty repository.
+	whole = shape{name: "whole", files: 500, commits: 140_000, touch: 3}
 )
 
 // history writes a fast-import stream: the same seed gives the same objects.
@@ -87,11 +90,9 @@ func (h *history) change(touch int) {
 func (h *history) base(sh shape) error {
 	const ref = "refs/heads/main"
 	last := h.commit(ref, "", 0)
-	for i := range 50 {
-		h.put(fmt.Sprintf("oracles/o%02d.toml", i))
+	if sh != whole { // whose first push nobody has to approve
+		h.protected()
 	}
-	const ledger = `{"schema": "freeze-ledger-v1", "entries": []}` + "\n"
-	fmt.Fprintf(h.w, "M 100644 inline freeze.json\ndata %d\n%s\n", len(ledger), ledger)
 	for d := range h.dirs {
 		for n := range h.each {
 			h.put(h.file(d, n))
@@ -101,6 +102,15 @@ func (h *history) base(sh shape) error {
 		last = h.step(ref, last, sh.touch)
 	}
 	return h.w.Flush()
+}
+
+// protected puts what is protected by default.
+func (h *history) protected() {
+	for i := range 50 {
+		h.put(fmt.Sprintf("oracles/o%02d.toml", i))
+	}
+	const ledger = `{"schema": "freeze-ledger-v1", "entries": []}` + "\n"
+	fmt.Fprintf(h.w, "M 100644 inline freeze.json\ndata %d\n%s\n", len(ledger), ledger)
 }
 
 // step adds a commit to ref, every 25th time a side branch and its merge.
@@ -130,6 +140,36 @@ func (h *history) ahead(branch string, n, touch int) error {
 	}
 	return h.w.Flush()
 }
+
+// oddities are branches ahead of main that cost a gate memory; the server never has
+// them.
+func (h *history) oddities() error {
+	const main = "refs/heads/main^0"
+	last := h.commit("refs/heads/changes", main, 0)
+	h.change(1)
+	for i := 1; i < changes; i++ {
+		last = h.commit("refs/heads/changes", fmt.Sprintf(":%d", last), 0)
+		if i%changesEach == 0 {
+			h.put(fmt.Sprintf("oracles/o%02d.toml", i%50))
+		} else {
+			h.change(1)
+		}
+	}
+	h.commit("refs/heads/deep", main, 0)
+	h.put("oracles/" + strings.Repeat("d/", levels) + "x")
+	for i := range manyRefs {
+		h.commit(fmt.Sprintf("refs/many/r%04d", i), main, 0)
+		h.put(fmt.Sprintf("many/f%04d.py", i))
+	}
+	return h.w.Flush()
+}
+
+const (
+	changes     = 10_000 // commits, of which every changesEach-th changes an oracle
+	changesEach = 5
+	levels      = 3_600
+	manyRefs    = 4_000
+)
 
 // repository is a generated server and a client that is ahead of it.
 type repository struct {
@@ -174,6 +214,13 @@ func (s *settings) makeRepository(ctx context.Context, r repository, pushes map[
 	}
 	if err := s.fastImport(ctx, r.server, r.shape, func(h *history) error { return h.base(r.shape) }); err != nil {
 		return err
+	}
+	if r.shape == whole { // it is to be pushed yet
+		for _, args := range [][]string{{"update-ref", "refs/keep/main", "refs/heads/main"}, {"update-ref", "-d", "refs/heads/main"}, {"pack-refs", "--all"}} {
+			if _, err := s.git(ctx, r.server, args...); err != nil {
+				return err
+			}
+		}
 	}
 	if err := linkObjects(r.server, r.client); err != nil {
 		return err

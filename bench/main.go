@@ -3,7 +3,7 @@
 // one run. It asserts nothing about time; it does fail when a push or a replay
 // does not end as it must.
 //
-//	go run ./bench [-only hook,commits,static,known,warm,replay,sandbox,memory] [-quick] [-scratch DIR] [-rounds N]
+//	go run ./bench [-only hook,commits,first,static,known,warm,replay,invariants,sandbox,memory,hostile] [-quick] [-scratch DIR] [-rounds N]
 package main
 
 import (
@@ -47,6 +47,7 @@ var sections = []struct {
 }{
 	{"hook", benchHook},
 	{"commits", benchCommits},
+	{"first", benchFirst},
 	{"static", benchStatic},
 	{"known", benchKnown},
 	{"warm", benchWarm},
@@ -54,6 +55,7 @@ var sections = []struct {
 	{"invariants", benchInvariants},
 	{"sandbox", benchSandbox},
 	{"memory", benchMemory},
+	{"hostile", benchHostile},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

@@ -73,7 +73,7 @@ var rules = map[string]rule{
 	"internal/rig":                     {},
 	"internal/e2e":                     {ours: []string{"internal/rig"}},
 	"internal/story":                   {ours: []string{"internal/rig"}},
-	"bench":                            {ours: []string{"internal/rig"}},
+	"bench":                            {ours: []string{"internal/approval", "internal/rig", "policy"}},
 }
 
 // testOnly may be imported by tests of any package; pflag is cobra's own, whose
