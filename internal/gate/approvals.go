@@ -22,7 +22,8 @@ const (
 	maxApproval  = 32 << 10      // bytes of an approval's blob
 	maxCommit    = 5<<20 + 1<<20 // bytes of a commit: message and headers
 	maxValid     = 64            // valid approvals on the ways of one ref to its new state, in one push
-	maxTokens    = 20_000        // candidates of one push
+	maxTokens    = 2_000         // candidates of one push
+	maxIllegible = 100           // of which so many that cannot be read are kept, to say so
 	maxForged    = 100           // signatures by keys that are listed which count for nothing
 )
 
@@ -128,17 +129,26 @@ func (j *judgement) tokens(ctx context.Context, m *move) ([]carried, error) {
 func (j *judgement) listen(ctx context.Context, ids []string) error {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, heard := j.spoken[id]; return heard })
 	return j.Repo.ReadAll(ctx, ids, maxCommit, func(i int, _ gitrepo.Object, data []byte) error {
-		found := inMessage(ids[i], data)
-		found = found[:min(len(found), maxTokens-j.heard)]
+		found := inMessage(ids[i], data, maxTokens-j.heard)
 		j.heard += len(found)
-		j.spoken[ids[i]] = found
+		j.spoken[ids[i]] = slices.DeleteFunc(found, j.illegible)
 		return nil
 	})
 }
 
-func inMessage(commit string, data []byte) []carried {
+// illegible counts what cannot be read, and says when there was enough of it.
+func (j *judgement) illegible(t carried) bool {
+	if t.err == nil {
+		return false
+	}
+	j.unread++
+	return j.unread > maxIllegible
+}
+
+func inMessage(commit string, data []byte, most int) []carried {
 	text := trailer.Message(data)
 	found := approval.FindTokens(text)
+	found = found[:min(len(found), most)]
 	if len(found) == 0 {
 		return nil
 	}

@@ -169,6 +169,7 @@ type judgement struct {
 	releases  releases             // overrides
 	spoken    map[string][]carried // by commit: what its message carries
 	heard     int                  // how many these are
+	unread    int                  // how many of them cannot be read
 	verdictOf map[string]verified  // by token
 	forged    int                  // how many do not verify
 	gone      []*state.Record      // good tips that are not there, once sought; see lost
