@@ -249,14 +249,14 @@ func shownChange(files []string, list []oracle.Meaning) (path string, rows []str
 	return path, rows
 }
 
-// topic is how the change would be proposed.
+// topic is how the change would be proposed; empty: by the name of its file.
 func (k *checking) topic(ctx context.Context) string {
 	if k.gated != nil {
 		return k.gated.changeName(ctx)
 	}
 	branch, err := k.line(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
 	if err != nil || branch == "main" || branch == "master" {
-		return "change"
+		return ""
 	}
 	return strings.TrimPrefix(branch, "oracle-change/")
 }

@@ -168,11 +168,11 @@ func (a *app) status(ctx context.Context, o *oracleClone, rev string, asJSON boo
 }
 
 // changeName is how a proposed change is called: by the branch that is checked
-// out, where it is not a protected one.
+// out; empty where that is a protected one.
 func (o *oracleClone) changeName(ctx context.Context) string {
 	branch, err := o.line(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
 	if err != nil || o.gate.refs.Protects(branchRoot+branch) || !policy.ValidRef(branchRoot+branch) {
-		return "change"
+		return ""
 	}
 	return strings.TrimPrefix(branch, "oracle-change/")
 }
@@ -189,7 +189,7 @@ for this: what landed meanwhile is kept. Where the commits of REV form a line
 and several of them change protected paths, each step is signed.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("approve wants one revision, and there are %d", len(args))
+				return withHints(usage("approve wants one revision, and there are %d", len(args)), "for instance:  git oracle approve origin/oracle-change/fees")
 			}
 			return nil
 		},

@@ -115,7 +115,7 @@ func (a *app) init(p *place) error {
 		"put cases of your own into " + firstBlob + ", then add an invariant that reads them, for instance:",
 		"  git oracle add --id fee_within_cap --entry shop.fees:fee --kind bound --min 0 --max 500 --blob " + firstBlob,
 		"where there is a harness/, name its id in a test there; then:  git oracle check",
-		"commit oracles/ and harness/ apart; a maintainer approves the first:  git oracle approve",
+		"commit oracles/ and harness/ apart; a maintainer approves the first:  git oracle approve REV",
 	})
 	return nil
 }

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/sealgate/sealgate/internal/approval"
 	"github.com/sealgate/sealgate/internal/gate"
+	"github.com/sealgate/sealgate/internal/message"
 )
 
 const statusSchema = "sealgate-status-v1"
@@ -240,6 +242,9 @@ func (s *status) printNext(w io.Writer, branch string) {
 }
 
 func (s *status) printPropose(w io.Writer, u updateStatus, branch string) {
+	if branch == "" {
+		branch = topicOf(u.Files)
+	}
 	proposed := s.Remote + "/oracle-change/" + branch
 	if strings.HasPrefix(s.Rev, s.Remote+"/oracle-change/") {
 		proposed = s.Rev
@@ -252,6 +257,15 @@ func (s *status) printPropose(w io.Writer, u updateStatus, branch string) {
 		for_ = " --for " + word(u.Ref)
 	}
 	fmt.Fprintf(w, "hint: a maintainer then runs:  git oracle approve %s%s\n", word(proposed), for_)
+}
+
+// topicOf names a proposal by an oracle file that changes, as the hook does.
+func topicOf(files []change) string {
+	i := max(0, slices.IndexFunc(files, func(f change) bool { return strings.HasSuffix(f.Path, ".toml") }))
+	if i >= len(files) {
+		return message.Topic("")
+	}
+	return message.Topic(files[i].Path)
 }
 
 func shortState(digest string) string {

@@ -176,7 +176,7 @@ func (c *call) open(ctx context.Context, conf config.Gate, repo config.Repositor
 }
 
 func (c *call) usage(what string) int {
-	fmt.Fprintf(c.stderr, "error: %s\n%s", what, usage)
+	fmt.Fprintf(c.stderr, "error: %s\n%shint: prereceive --help shows all verbs\n", what, usageOf(c.verb))
 	return exitUsage
 }
 
@@ -195,7 +195,11 @@ func (c *call) checkConfig() int {
 	if err := errors.Join(faults...); err != nil {
 		return c.say(err)
 	}
-	fmt.Fprintf(c.stdout, "%s: no fault; %d repositories\n", c.config, len(conf.Repositories))
+	many := "1 repository"
+	if n := len(conf.Repositories); n != 1 {
+		many = fmt.Sprintf("%d repositories", n)
+	}
+	fmt.Fprintf(c.stdout, "%s: no fault; %s\n", c.config, many)
 	return exitAccepted
 }
 

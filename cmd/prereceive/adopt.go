@@ -39,7 +39,7 @@ func (c *call) adopt(ctx context.Context) int {
 	fmt.Fprintf(c.stdout, "%s: good tip %s, state %s\n", printable(ref), a.Tip.Commit, a.Tip.State)
 	tip := named{id: a.Tip.Commit}
 	if err := tip.describe(ctx, g); err == nil {
-		fmt.Fprintf(c.stdout, "  that is %s, by %s\n", printable(tip.subject), printable(tip.by))
+		fmt.Fprintf(c.stdout, "  that is \"%s\", by %s\n", printable(tip.subject), printable(tip.by))
 	}
 	c.adopted(a)
 	return exitAccepted

@@ -50,8 +50,9 @@ type checked struct {
 
 // examination collects what the doctor finds.
 type examination struct {
-	repo string
-	list []checked
+	repo        string
+	adopt, mode string // the commands for it, up to what they are about
+	list        []checked
 }
 
 func (e *examination) add(r result, check, says, hint string) {
@@ -134,7 +135,8 @@ func (c *call) examine(ctx context.Context, e *examination) {
 	e.sshd(sshdConfig)
 	c.examineHookd(ctx, e, conf, repos)
 	for _, repo := range repos {
-		e.repo = repo.Path
+		at := fmt.Sprintf("--config %s --repo %s ", c.config, repo.ID)
+		e.repo, e.adopt, e.mode = repo.Path, "prereceive adopt "+at, "prereceive mode "+at
 		c.examineRepository(ctx, e, conf, repo)
 	}
 }

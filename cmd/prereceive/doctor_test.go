@@ -154,7 +154,7 @@ func TestDoctorNamesWhatIsWrong(t *testing.T) {
 			h.bare("update-ref", mainRef, h.rev("main"))
 		}, "refs", "FAIL", "moved without the gate"},
 		"a ref deleted by hand":   {func(h *host) { h.moves("main:topic"); h.bare("update-ref", "-d", mainRef) }, "refs", "FAIL", "gone without the gate"},
-		"a ref without a record":  {func(h *host) { h.bare("update-ref", "refs/heads/release/9", mainRef) }, "refs", "FAIL", "refs/heads/release/9 is no record yet"},
+		"a ref without a record":  {func(h *host) { h.bare("update-ref", "refs/heads/release/9", mainRef) }, "refs", "FAIL", "refs/heads/release/9: no record yet"},
 		"a good tip that is gone": {func(h *host) { h.good(func(r *state.Record) { r.Good.Commit = strings.Repeat("1", 40) }) }, "refs", "FAIL", "is gone from the objects"},
 		"an open ref":             {func(h *host) { h.does("open", mainRef, "--commit", "main", "--reason", why) }, "break-glass", "warn", "is OPEN for one push"},
 		"forbidden files in a tip": {func(h *host) {

@@ -148,11 +148,11 @@ func (e *examination) modes(repo config.Repository) {
 	m := repo.ProtectedModes
 	switch {
 	case m.Paths == policy.Off:
-		e.add(failed, "mode", "paths are off for protected refs: nothing is protected", "prereceive mode --check paths enforce")
+		e.add(failed, "mode", "paths are off for protected refs: nothing is protected", e.mode+"--check paths enforce")
 	case m.Paths != policy.Enforce:
-		e.add(warned, "mode", "paths only "+m.Paths.String()+" on protected refs: nothing is refused", "prereceive mode --check paths enforce")
+		e.add(warned, "mode", "paths only "+m.Paths.String()+" on protected refs: nothing is refused", e.mode+"--check paths enforce")
 	case repo.Replay && m.Replay != policy.Enforce:
-		e.add(warned, "mode", "replays only "+m.Replay.String()+" on protected refs", "prereceive mode --check replay enforce")
+		e.add(warned, "mode", "replays only "+m.Replay.String()+" on protected refs", "once there are oracles or a locked sealed tree to judge by: "+e.mode+"--check replay enforce")
 	default:
 		e.ok("mode", "protected refs: paths %s, replay %s; others: paths %s, replay %s", m.Paths, m.Replay, repo.TopicModes.Paths, repo.TopicModes.Replay)
 	}
@@ -233,7 +233,7 @@ func (e *examination) records(ctx context.Context, g *gate.Gate) {
 		word, says, well := standing(s)
 		if !well {
 			bad = true
-			e.add(failed, "refs", s.Ref+" is "+says, refHint(word, s.Ref))
+			e.add(failed, "refs", s.Ref+": "+says, e.refHint(word, s))
 		}
 		if s.Record == nil {
 			continue
@@ -242,7 +242,7 @@ func (e *examination) records(ctx context.Context, g *gate.Gate) {
 			objects, err := g.Repo.Info(ctx, good.Commit)
 			if err != nil || objects[0].Missing() {
 				bad = true
-				e.add(failed, "refs", s.Ref+": its good tip "+good.Commit+" is gone from the objects", "bring it back from a backup or clone, or: prereceive adopt "+s.Ref)
+				e.add(failed, "refs", s.Ref+": its good tip "+good.Commit+" is gone from the objects", "a clone that has it brings it back with a push to any branch; else: "+e.adopt+s.Ref)
 			}
 		}
 		if ahead := s.Record.Good.At.Sub(now); ahead > clockSlack || s.Record.Begun.Sub(now) > clockSlack {
@@ -253,7 +253,11 @@ func (e *examination) records(ctx context.Context, g *gate.Gate) {
 		}
 	}
 	if !bad {
-		e.ok("refs", "%s at their good tips", count(len(list), "protected ref"))
+		where := "its good tip"
+		if len(list) != 1 {
+			where = "their good tips"
+		}
+		e.ok("refs", "%s at %s", count(len(list), "protected ref"), where)
 	}
 }
 
@@ -261,11 +265,15 @@ func openedBy(until time.Time, by, reason string) string {
 	return fmt.Sprintf("until %s, by %s: %s", stamp(until), by, reason)
 }
 
-func refHint(word, ref string) string {
-	if word == "gone" {
-		return "push it again, or adopt what is there once it exists: prereceive adopt " + ref
+func (e *examination) refHint(word string, s gate.Standing) string {
+	switch word {
+	case "gone":
+		return "push it again, or adopt what is there once it exists: " + e.adopt + s.Ref
+	case "moved":
+		return "if that was meant: " + e.adopt + s.Ref + "; if not, put it back: git --git-dir=" + e.repo + " update-ref " + s.Ref + " " + s.Record.Good.Commit
+	default:
+		return "if that was meant: " + e.adopt + s.Ref
 	}
-	return "if that was meant: prereceive adopt " + ref + "; if not, put it back: git update-ref " + ref + " GOOD-TIP"
 }
 
 // refs: symbolic names, HEAD, replacements, and what lies in the protected tips.

@@ -108,7 +108,7 @@ func (n *named) shown(lead string) string {
 	if n == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%scommit %s\n    %s, by %s\n", lead, n.id, printable(n.subject), printable(n.by))
+	text := fmt.Sprintf("%scommit %s\n    \"%s\", by %s\n", lead, n.id, printable(n.subject), printable(n.by))
 	if n.ref != "" {
 		text += fmt.Sprintf("    %s stands there now; this commit is meant, wherever that goes\n", printable(n.ref))
 	}

@@ -49,6 +49,7 @@ type call struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
+	verb         string
 	config, repo string
 	args         []string
 	values       map[string]string // of a verb's own flags
@@ -82,6 +83,7 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	}()
 	c := &call{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	verb, err := c.parse(args)
+	c.verb = verb
 	if err != nil {
 		fmt.Fprintf(stderr, "error: %v\n%s", err, usage)
 		return exitMisconfigured
@@ -116,6 +118,26 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 		fmt.Fprintf(stderr, "error: no verb %q\n%s", verb, usage)
 		return exitUsage
 	}
+}
+
+// usageOf is the part of the usage that is about one verb; all of it where there is
+// none such.
+func usageOf(verb string) string {
+	var out strings.Builder
+	in := false
+	for line := range strings.Lines(usage) {
+		words := strings.Fields(line)
+		if strings.HasPrefix(line, "  prereceive ") {
+			in = len(words) > 1 && words[1] == verb
+		}
+		if in {
+			out.WriteString(line)
+		}
+	}
+	if out.Len() == 0 {
+		return usage
+	}
+	return "usage:\n" + out.String()
 }
 
 // parse reads flags by hand: the hook's start is counted in microseconds.

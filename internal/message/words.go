@@ -13,6 +13,7 @@ import (
 // facts.
 type wording struct {
 	say   string
+	rows  []string // facts, before the finding's own list
 	hints []string
 	// quiet codes are notes by nature; the others say that something is wrong.
 	quiet bool
@@ -107,7 +108,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.ReasonDiffers: {
 		say:   "the message gives a reason that is not the signed one; both are recorded",
-		hints: []string{"shown:  {shown}", "signed: {signed}"},
+		rows:  []string{"shown:  {shown}", "signed: {signed}"},
 		quiet: true,
 	},
 	finding.SpecMoved: {
@@ -150,6 +151,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.MalformedTree: {
 		say:   "{commit} {tree-fault}",
+		rows:  []string{"{detail-row}"},
 		hints: []string{"{tree-mend}"},
 	},
 	finding.MalformedCommit: {
@@ -231,7 +233,8 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.BreakGlass: {
 		say:   "BREAK-GLASS: this passed by an admin's word; no maintainer approved it",
-		hints: []string{"reason:    {reason}", "opened by: {person}", "opened at: {opened}, until {until}", "opening:   {opening}", "it is used up and on record; a maintainer should look at what it let pass"},
+		rows:  []string{"reason:    {reason}", "opened by: {person}", "opened at: {opened}, until {until}", "opening:   {opening}"},
+		hints: []string{"it is used up and on record; a maintainer should look at what it let pass"},
 		quiet: true,
 	},
 	finding.OpeningHeld: {
@@ -432,6 +435,8 @@ func (f facts) fact(name string) string {
 		return f.offered(name)
 	case "tree-fault", "tree-mend":
 		return treeFault(f.Args["fault"], name)
+	case "detail-row":
+		return printable(f.Args["detail"])
 	case "other-ref":
 		return shellWord(f.Args["other"])
 	case "actual", "good", "gone", "old", "object":
@@ -577,8 +582,8 @@ func (f facts) rows() []string {
 		return nil
 	}
 	var out []string
-	if f.Code == finding.MalformedTree {
-		out = append(out, printable(f.Args["detail"]))
+	for _, row := range wordings[f.Code].rows {
+		out = append(out, f.fill(row))
 	}
 	for _, item := range f.Items {
 		out = append(out, printable(item))
@@ -598,7 +603,12 @@ func (f facts) topic() string {
 	if name == "" && len(f.Items) > 0 {
 		name = f.Items[0]
 	}
-	base := path.Base(name)
+	return Topic(name)
+}
+
+// Topic is a name for the proposal of a change of a file.
+func Topic(file string) string {
+	base := path.Base(file)
 	base, _, _ = strings.Cut(base, ".")
 	if base == "" || len(base) > 40 || strings.Trim(base, wordBytes) != "" || strings.Trim(base, "-_") == "" || base[0] == '-' {
 		return "change"
