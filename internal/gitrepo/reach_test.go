@@ -93,9 +93,9 @@ func TestReachStartsOneChildForAllThatIsFar(t *testing.T) {
 	}
 	h := newHost(t)
 	ids := h.commits(parents, func(i int) int { return 1_700_000_000 + i })
-	tip, tag := ids[trunk-1], ""
+	tip := ids[trunk-1]
 	h.git("tag", "-a", "-m", "t", "v1", tip)
-	tag = h.git("rev-parse", "refs/tags/v1")
+	tag := h.git("rev-parse", "refs/tags/v1")
 	gone := strings.Repeat("1", 40)
 	r, started := h.counting()
 	for _, c := range []struct {
