@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -258,10 +259,14 @@ func TestTheClaimNeedsItsRules(t *testing.T) {
 // find out why.
 func TestAScriptDoesWhatItsStoryDoes(t *testing.T) {
 	t.Parallel()
-	told := 0
-	for seed := *firstSeed; told < 4; seed++ {
+	told := map[bool]int{}
+	for seed := *firstSeed; told[true]+told[false] < 4; seed++ {
 		s := tell(seed, program)
-		told++
+		long := slices.ContainsFunc(s.events, func(e event) bool { return e.deed == ends })
+		if told[long] == 2 {
+			continue
+		}
+		told[long]++
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			s.pretend()
