@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/sealgate/sealgate/internal/gate"
+	"github.com/sealgate/sealgate/internal/state"
 )
 
 // maxListed bounds the rows of one list that an admin is shown.
@@ -78,7 +79,7 @@ func (c *call) adopted(a gate.Adoption) {
 		fmt.Fprintf(out, "  %s accepted and had not landed: forgotten\n", was(a.Dropped, "move"))
 	}
 	for _, p := range a.UnderWay {
-		if p.Way.Open() {
+		if p.Way.Fate() == state.FateOpen {
 			fmt.Fprintf(out, "  %s\n", c.paint("a push that was let in at "+stamp(p.At)+" has not ended, and may still land"+process(p.Way)+": end it and look again"))
 		}
 	}

@@ -150,7 +150,7 @@ func TestAClientThatStopsReadingHoldsTheApprovalAsLongAsItsPushLives(t *testing.
 		t.Fatalf("nothing is held back: main stands at %s", got)
 	}
 	h.rival(base)
-	h.stays(refuse("rival:main"), "in use by another push", "once that push has ended")
+	h.stays(refuse("rival:main"), "in use by another push", "once that one has ended")
 	_, status := h.verb("status", "--config", h.config)
 	for _, words := range []string{"under way: " + base[:10], fmt.Sprintf("process %d", p.cmd.Process.Pid), "HOLDS its approvals"} {
 		if !strings.Contains(status, words) {
@@ -185,6 +185,26 @@ func TestAClientThatStopsReadingHoldsTheApprovalAsLongAsItsPushLives(t *testing.
 	}
 }
 
+// Who pushes somebody else's approved change in a way that git refuses, again and
+// again, keeps nobody from landing it.
+func TestAPushThatGitRefusedHoldsNothing(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	base := h.rev("main")
+	h.change("oracles/fees.txt", "max = 900\n")
+	h.approve(mainRef, base, "main")
+	h.rival(base)
+	h.stays([]string{"--atomic", "rival:main", "rival:refs/heads/main/x"}, "failed to push")
+	if r := h.record(mainRef); len(r.Pending) != 1 {
+		t.Fatalf("the hook did not let it in: %+v\n%s", r, h.said)
+	}
+	h.git("checkout", "-q", "main")
+	h.moves("main")
+	if r := h.record(mainRef); r.Good.Commit != h.rev("main") || len(r.Used) != 1 {
+		t.Errorf("record: %+v", r)
+	}
+}
+
 func TestAPushThatDiedGivesItsApprovalBack(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -193,10 +213,9 @@ func TestAPushThatDiedGivesItsApprovalBack(t *testing.T) {
 	h.approve(mainRef, base, "main")
 	p := h.hold(mainRef, base, h.rev("main"))
 	h.rival(base)
+	h.stays(refuse("rival:main"), "in use by another push")
 	h.check(p.cmd.Process.Kill())
 	_ = p.cmd.Wait()
-	h.stays(refuse("rival:main"), "in use by another push")
-	h.ages(mainRef, 20*time.Minute)
 	h.moves("rival:main")
 }
 

@@ -83,7 +83,7 @@ func pushes(r *state.Record, now time.Time) []shownPush {
 	for _, m := range r.Pending {
 		for _, a := range m.UnderWay(state.Present{Now: now}) {
 			p := shownPush{Old: m.Old, New: m.New, Accepted: stamp(a.At), Late: now.Sub(a.At) >= state.HoldTime}
-			if a.Way.Process != nil && a.Way.Open() {
+			if a.Way.Process != nil && a.Way.Fate() == state.FateOpen {
 				p.Process = a.Way.Process.PID
 			}
 			list = append(list, p)

@@ -81,9 +81,9 @@ type Gate struct {
 	// Now is the server's clock; nil is time.Now.
 	Now func() time.Time
 	// Way tells how this push comes to its refs once it is accepted; nil is not known.
-	// OnTheWay says that a way may still move refs; nil is state.Way.Open.
+	// OnTheWay says what has become of a way; nil is state.Way.Fate.
 	Way      func() state.Way
-	OnTheWay func(state.Way) bool
+	OnTheWay func(state.Way) state.Fate
 }
 
 // Result is what becomes of a push. The zero value is no decision, and keeps
@@ -149,7 +149,8 @@ type judgement struct {
 	updates int // how many moves there will be
 	moves   []*move
 	records map[string]*state.Record
-	acts    []state.Act // of openings; written before the records
+	fates   func(state.Way) state.Fate // as they were before the refs were looked at
+	acts    []state.Act                // of openings; written before the records
 	scanner *state.Scanner
 	oracles *oracleReader
 	others  *walk             // of the refs that are not protected, once it is done

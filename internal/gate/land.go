@@ -30,13 +30,19 @@ func (j *judgement) land(ctx context.Context) error {
 	}
 	j.now = j.clock()
 	defer locked.Unlock()
+	records := make([]*state.Record, len(moves))
+	for i, m := range moves {
+		if records[i], err = locked.Load(m.name); err != nil {
+			return err
+		}
+	}
+	j.fates = state.Watch(j.OnTheWay, records...)
 	values, err := j.Repo.Values(ctx, names...)
 	if err != nil {
 		return err
 	}
-	records := make([]*state.Record, len(moves))
 	for i, m := range moves {
-		if records[i], err = j.enter(ctx, locked, m, values[i]); err != nil {
+		if records[i], err = j.enter(ctx, records[i], m, values[i]); err != nil {
 			return err
 		}
 	}
@@ -71,11 +77,7 @@ func (j *judgement) unrecorded(err error) error {
 // enter adds the move to its ref's record, or a finding. What fails here is written
 // down as lawful in no mode: where the mode lets it pass, it counts as moved without
 // the gate.
-func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, actual string) (*state.Record, error) {
-	r, err := locked.Load(m.name)
-	if err != nil {
-		return nil, err
-	}
+func (j *judgement) enter(ctx context.Context, r *state.Record, m *move, actual string) (*state.Record, error) {
 	if r == nil {
 		r = &state.Record{Ref: m.name, Begun: j.beginning(actual)}
 	}
@@ -122,7 +124,12 @@ func (j *judgement) enter(ctx context.Context, locked *state.Locked, m *move, ac
 }
 
 // moment is the present, for records.
-func (j *judgement) moment() state.Present { return state.Present{Now: j.now, Open: j.OnTheWay} }
+func (j *judgement) moment() state.Present {
+	if j.fates == nil {
+		return state.Present{Now: j.now, Fate: j.OnTheWay}
+	}
+	return state.Present{Now: j.now, Fate: j.fates}
+}
 
 func (j *judgement) way() state.Way {
 	if j.Way == nil {

@@ -52,7 +52,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.ApprovalHeld: {
 		say:   "approval {approval} is in use by another push that is under way",
-		hints: []string{"it is free once that push has ended, and ten minutes have passed"},
+		hints: []string{"push again once that one has ended; an admin sees it:  prereceive status"},
 	},
 	finding.ApprovalExpired: {
 		say:   "{signed-thing} expired at {expires}",
@@ -229,7 +229,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.ReplayedOldMove: {
 		say:   "a push that was let in twice leads from {old}; not back to it",
-		hints: []string{"push again once both have ended, and ten minutes have passed"},
+		hints: []string{"push again once both have ended; an admin sees them:  prereceive status"},
 	},
 	finding.BreakGlass: {
 		say:   "BREAK-GLASS: this passed by an admin's word; no maintainer approved it",
@@ -239,7 +239,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.OpeningHeld: {
 		say:   "the admin's opening {opening} is in use by another push that is under way",
-		hints: []string{"it is free once that push has ended, and ten minutes have passed"},
+		hints: []string{"push again once that one has ended; an admin sees it:  prereceive status"},
 	},
 	finding.OpeningGone: {
 		say:   "the admin's opening {opening} was used or closed meanwhile; nothing moved",

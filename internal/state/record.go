@@ -6,7 +6,7 @@ import (
 )
 
 // HoldTime is how long an accepted move that has not landed keeps its approvals
-// from other moves at least; while its push has not ended, it keeps them longer.
+// from other moves where nobody sees whether its push has ended.
 const HoldTime = 10 * time.Minute
 
 // maxPending bounds a record; older moves without approvals go first.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,38 +52,107 @@ func isQuarantine(dir string) bool {
 	return strings.Contains(base, "incoming-") || strings.Contains(base, "quarantine-")
 }
 
-// Open says that the push may still move refs, as far as can be seen from here.
-// Where nothing at all is known, the time alone decides, and it is false; where
-// something is known that cannot be looked at, it is true.
-func (w Way) Open() bool {
+// Fate is what can be seen of a push that was let in.
+type Fate uint8
+
+// The fates. The zero value leaves it to the time.
+const (
+	FateUnknown Fate = iota
+	FateOpen         // it may still move refs
+	FateEnded        // it moves none any more
+)
+
+// Fate looks where the push has got to. Where something is known of it that cannot be
+// looked at from here, it is FateOpen.
+func (w Way) Fate() Fate {
 	if w.Process != nil {
-		if lives, seen := w.Process.lives(); seen {
-			return lives
+		switch lives, seen := w.Process.lives(); {
+		case seen && lives:
+			return FateOpen
+		case seen:
+			return FateEnded
 		}
 	}
 	if w.Quarantine != "" {
-		_, err := os.Lstat(w.Quarantine)
-		return !errors.Is(err, fs.ErrNotExist)
+		if _, err := os.Lstat(w.Quarantine); !errors.Is(err, fs.ErrNotExist) {
+			return FateOpen
+		}
+		return FateUnknown
 	}
-	return w.Process != nil
+	if w.Process != nil {
+		return FateOpen
+	}
+	return FateUnknown
+}
+
+// key tells ways apart.
+type key struct {
+	process    Process
+	quarantine string
+}
+
+func (w Way) key() key {
+	k := key{quarantine: w.Quarantine}
+	if w.Process != nil {
+		k.process = *w.Process
+	}
+	return k
 }
 
 // Present is the moment at which a record is looked at.
 type Present struct {
 	Now time.Time
-	// Open tells of ways; nil is Way.Open.
-	Open func(Way) bool
+	// Fate tells of ways; nil is Way.Fate.
+	Fate func(Way) Fate
 }
 
-func (p Present) open(w Way) bool {
-	if p.Open != nil {
-		return p.Open(w)
+func (p Present) fate(w Way) Fate {
+	if p.Fate != nil {
+		return p.Fate(w)
 	}
-	return w.Open()
+	return w.Fate()
 }
 
-// underWay says that an acceptance may still land: it is younger than HoldTime, or
-// its push has not ended.
+// underWay says that an acceptance may still land. Of one whose push is not seen, the
+// time decides.
 func (p Present) underWay(a Acceptance) bool {
-	return p.Now.Sub(a.At) < HoldTime || p.open(a.Way)
+	switch p.fate(a.Way) {
+	case FateEnded:
+		return false
+	case FateUnknown:
+		return p.Now.Sub(a.At) < HoldTime
+	default:
+		return true
+	}
+}
+
+// Watch looks once at the fates of all pushes in records that decide whether something
+// else may pass. Who looks where the refs stand does so after it: of a push that has
+// ended by then, the ref shows what it has moved, and one that ends later counts as open.
+func Watch(look func(Way) Fate, records ...*Record) func(Way) Fate {
+	if look == nil {
+		look = Way.Fate
+	}
+	seen := map[key]Fate{}
+	for _, r := range records {
+		if r == nil {
+			continue
+		}
+		for _, m := range slices.Concat(r.Pending, r.Repeated) {
+			if len(m.Steps) == 0 && len(m.Accepted) < 2 {
+				continue
+			}
+			for _, a := range m.Accepted {
+				if _, done := seen[a.Way.key()]; !done {
+					seen[a.Way.key()] = look(a.Way)
+				}
+			}
+		}
+	}
+	return func(w Way) Fate {
+		if fate, done := seen[w.key()]; done {
+			return fate
+		}
+		return look(w)
+	}
 }

@@ -83,30 +83,30 @@ func TestAHookFindsItsReceivePack(t *testing.T) {
 			if w.Process == nil || w.Process.PID != cmd.Process.Pid {
 				t.Fatalf("it found %+v, receive-pack is %d", w.Process, cmd.Process.Pid)
 			}
-			if !w.Open() {
+			if w.Fate() != FateOpen {
 				t.Error("it runs, and is taken for ended")
 			}
 			again := *w.Process
 			again.Start++
-			if (Way{Process: &again}).Open() {
+			if (Way{Process: &again}).Fate() != FateEnded {
 				t.Error("a process with the same id that started later is taken for it")
 			}
 			before := *w.Process
 			before.Boot = "another start of this machine"
-			if (Way{Process: &before}).Open() {
+			if (Way{Process: &before}).Fate() != FateEnded {
 				t.Error("a process from before the machine's start is taken for it")
 			}
 			if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			// Not waited for yet: it stays listed, and moves no ref any more.
-			for deadline := time.Now().Add(10 * time.Second); w.Open(); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(10 * time.Second); w.Fate() != FateEnded; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("it was killed, and is taken for running")
 				}
 			}
 			_ = cmd.Wait()
-			if w.Open() {
+			if w.Fate() != FateEnded {
 				t.Error("it is gone, and is taken for running")
 			}
 		})

@@ -3,24 +3,28 @@ package state
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
 
-// at is a moment at which no push of the past has a known process any more.
+// at is a moment at which nothing is seen of the pushes of the past.
 func at(now time.Time) Present {
-	return Present{Now: now, Open: func(Way) bool { return false }}
+	return Present{Now: now, Fate: func(Way) Fate { return FateUnknown }}
 }
 
 // holding is a moment at which the pushes of some processes have not ended.
-func holding(now time.Time, pids ...int) Present {
-	return Present{Now: now, Open: func(w Way) bool {
-		for _, pid := range pids {
-			if w.Process != nil && w.Process.PID == pid {
-				return true
-			}
+func holding(now time.Time, pids ...int) Present { return seeing(now, FateOpen, pids...) }
+
+// ended is one at which they have.
+func ended(now time.Time, pids ...int) Present { return seeing(now, FateEnded, pids...) }
+
+func seeing(now time.Time, fate Fate, pids ...int) Present {
+	return Present{Now: now, Fate: func(w Way) Fate {
+		if w.Process != nil && slices.Contains(pids, w.Process.PID) {
+			return fate
 		}
-		return false
+		return FateUnknown
 	}}
 }
 
@@ -64,6 +68,53 @@ func TestAMoveIsNotTakenBackWhileOneOfItsPushesHasNotEnded(t *testing.T) {
 	}
 }
 
+// A push that has ended without landing holds nothing, however young: otherwise whoever
+// makes git refuse a push that the hook lets in keeps an approval from everybody.
+func TestAPushThatHasEndedHoldsNothing(t *testing.T) {
+	move := Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}
+	soon := noon.Add(time.Second)
+	r := &Record{}
+	r.Accept(move, by(7), at(noon))
+	if r.Held("h1", "A", "B", noon, "a", "c", ended(soon, 7)) || r.Takes(ended(soon, 7), "h1") {
+		t.Error("it holds its approval")
+	}
+	if !r.Held("h1", "A", "B", noon, "a", "c", at(soon)) {
+		t.Error("one of which nothing is seen does not")
+	}
+	r.Accept(move, by(8), ended(soon, 7))
+	if n := len(r.Pending[0].Accepted); n != 1 || r.Bounces("a", at(soon)) {
+		t.Errorf("%d acceptances: %+v", n, r.Pending)
+	}
+	r.Accept(move, by(9), at(soon))
+	if !r.Bounces("a", at(soon)) || !r.Bounces("a", ended(soon, 8)) || r.Bounces("a", ended(soon, 8, 9)) {
+		t.Errorf("two of which one may land: %+v", r.Pending)
+	}
+}
+
+// Between the look at a process and the look at a ref, a push may land and end. It
+// must not look as if it had ended without landing.
+func TestTheFatesOfPushesAreLookedAtOnce(t *testing.T) {
+	r := &Record{}
+	r.Accept(Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}, by(7), at(noon))
+	r.Accept(Move{Old: "a", New: "c"}, by(8), at(noon))
+	fate := FateOpen
+	look := Watch(func(Way) Fate { return fate }, nil, r)
+	fate = FateEnded
+	if look(by(7)) != FateOpen {
+		t.Error("it is looked at again")
+	}
+	if look(by(8)) != FateEnded {
+		t.Error("what decides nothing is remembered")
+	}
+	quarantine := filepath.Join(t.TempDir(), "incoming-x")
+	if err := os.Mkdir(quarantine, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if look := Watch(nil); look(Way{Quarantine: quarantine}) != FateOpen || look(Way{}) != FateUnknown {
+		t.Error("without a look of its own it does not look")
+	}
+}
+
 // The first of two pushes has ended: one may still land, and it is the only one.
 func TestAPushThatHasEndedIsNotCounted(t *testing.T) {
 	move := Move{Old: "a", New: "b", Steps: []Step{step("A", "B", "h1")}}
@@ -99,7 +150,7 @@ func TestTheQuarantineTellsWhereNoProcessDoes(t *testing.T) {
 	}
 	elsewhere := &Process{PID: 2, Start: 1, Boot: boot(), Space: "pid:[1]"}
 	for name, w := range map[string]Way{"alone": {Quarantine: quarantine}, "with a process in another namespace": {Process: elsewhere, Quarantine: quarantine}} {
-		if !w.Open() {
+		if w.Fate() != FateOpen {
 			t.Errorf("%s: ended while its objects wait", name)
 		}
 	}
@@ -107,11 +158,11 @@ func TestTheQuarantineTellsWhereNoProcessDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, w := range map[string]Way{"alone": {Quarantine: quarantine}, "with a process in another namespace": {Process: elsewhere, Quarantine: quarantine}, "nothing known": {}} {
-		if w.Open() {
-			t.Errorf("%s: open for ever", name)
+		if w.Fate() != FateUnknown {
+			t.Errorf("%s: not left to the time", name)
 		}
 	}
-	if !(Way{Process: elsewhere}).Open() {
+	if (Way{Process: elsewhere}).Fate() != FateOpen {
 		t.Error("a process that cannot be looked at has ended")
 	}
 	if w := ThisWay(dir); w.Quarantine != "" {
