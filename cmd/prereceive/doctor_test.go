@@ -40,6 +40,7 @@ func (h *host) shims() {
 	}
 	h.file("gate.json", out)
 	h.bare("update-ref", "refs/oracle/gate", h.bare("hash-object", "-w", filepath.Join(h.dir, "gate.json")))
+	h.bare("config", "receive.fsckObjects", "true")
 	h.check(os.Chmod(filepath.Join(h.dir, "state"), 0o700))
 }
 
@@ -78,7 +79,7 @@ func TestDoctorFindsNothingWhereTheGateIsOn(t *testing.T) {
 	if code != exitAccepted && !strings.Contains(all, "FAIL space") && !strings.Contains(all, "FAIL sshd") {
 		t.Errorf("exit %d\n%s", code, all)
 	}
-	for _, check := range []string{"config", "state", "clock", "space", "git", "sshd", "hookd", "repository", "pre-receive", "post-receive", "mode", "maintainers", "refs", "acts"} {
+	for _, check := range []string{"config", "state", "clock", "space", "git", "sshd", "hookd", "repository", "fsck", "pre-receive", "post-receive", "mode", "maintainers", "refs", "acts"} {
 		if by[check] == "" {
 			t.Errorf("nothing is said of %s:\n%s", check, all)
 		}
@@ -205,6 +206,32 @@ func TestDoctorNamesWhatIsWrong(t *testing.T) {
 				t.Errorf("exit %d:\n%s", code, all)
 			}
 		})
+	}
+}
+
+func TestDoctorWarnsWhereGitDoesNotCheckWhatItReceives(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.shims()
+	h.bare("config", "--unset", "receive.fsckObjects")
+	for _, c := range []struct{ receive, transfer, want string }{
+		{"", "", "warn"}, {"false", "", "warn"}, {"", "false", "warn"}, {"false", "true", "warn"}, {"maybe", "true", "warn"},
+		{"yes", "", "ok"}, {"", "1", "ok"}, {"true", "false", "ok"},
+	} {
+		var set []string
+		for key, value := range map[string]string{"receive": c.receive, "transfer": c.transfer} {
+			if value != "" {
+				set = append(set, "["+key+"]\n\tfsckObjects = "+value+"\n")
+			}
+		}
+		h.file(".gitconfig", strings.Join(set, ""))
+		if code, by, all := h.health(); by["fsck"] != c.want || strings.Contains(all, "FAIL fsck") || code == exitMisconfigured {
+			t.Errorf("%+v: %s\n%s", c, by["fsck"], all)
+		}
+	}
+	h.file(".gitconfig", "")
+	if out := h.does("doctor"); !strings.Contains(out, "hint: git --git-dir="+h.server+" config receive.fsckObjects true") {
+		t.Errorf("the hint is no command:\n%s", out)
 	}
 }
 

@@ -28,6 +28,7 @@ func (c *call) examineRepository(ctx context.Context, e *examination, conf confi
 	}
 	e.ok("repository", "object ids are %s", format)
 	c.examineHooks(ctx, e, repo)
+	c.examineFsck(ctx, e, repo)
 	e.modes(repo)
 	e.people(conf, repo)
 	e.odd(repo.Path)
@@ -62,6 +63,31 @@ func (c *call) examineHooks(ctx context.Context, e *examination, repo config.Rep
 	for _, name := range []string{"pre-receive", "post-receive"} {
 		c.examineHook(e, repo, name)
 	}
+}
+
+// examineFsck: outside the protected paths it is git that refuses malformed trees,
+// where it is told to. Its own setting goes before the one for all transfers.
+func (c *call) examineFsck(ctx context.Context, e *examination, repo config.Repository) {
+	for _, key := range []string{"receive.fsckObjects", "transfer.fsckObjects"} {
+		value, code, err := c.gitCommand(ctx, "--git-dir="+repo.Path, "config", "--type=bool", "--get", key)
+		switch {
+		case err != nil || code > 1:
+			e.add(warned, "fsck", "git does not say whether "+key+" is on", "git --git-dir="+repo.Path+" config --list --show-origin")
+			return
+		case code == 0 && value == "true":
+			e.ok("fsck", "%s is on: git looks at what it receives", key)
+			return
+		case code == 0:
+			e.noFsck(repo)
+			return
+		}
+	}
+	e.noFsck(repo)
+}
+
+func (e *examination) noFsck(repo config.Repository) {
+	e.add(warned, "fsck", "git does not look at what it receives: outside the protected paths a push may bring trees that nobody can check out",
+		"git --git-dir="+repo.Path+" config receive.fsckObjects true")
 }
 
 func (c *call) examineHook(e *examination, repo config.Repository, name string) {
