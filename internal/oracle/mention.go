@@ -6,7 +6,7 @@ import "bytes"
 // no letter, digit or underscore touches it. What follows "test_" stands by itself
 // too: that is how test functions are named after an id.
 type Mentioner struct {
-	found   map[string]bool // every id that is looked for
+	found   map[string]bool // the ids that are looked for
 	missing int
 	// The ids that are missing, by the word they start with, and by length.
 	heads map[string]*head
@@ -23,15 +23,17 @@ type head struct {
 // Mentions looks for these ids. What is no id is never mentioned.
 func Mentions(ids []string) *Mentioner {
 	m := &Mentioner{found: make(map[string]bool, len(ids)), heads: make(map[string]*head, len(ids))}
+	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {
-		if _, again := m.found[id]; again {
+		if seen[id] {
 			continue
 		}
-		m.found[id] = false
+		seen[id] = true
 		m.missing++
 		if !isID(id) {
 			continue
 		}
+		m.found[id] = false
 		word := id[:wordEnd(id, 0)]
 		h := m.heads[word]
 		if h == nil {

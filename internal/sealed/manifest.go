@@ -45,7 +45,8 @@ func parseManifest(data []byte, locked bool, c *collector) manifest {
 	if !ok || !top.schema(ManifestSchema) {
 		return manifest{}
 	}
-	m := manifest{Schema: ManifestSchema, Parent: top.filled("parent_sha_at_lock", locked, fields.commit)}
+	m := manifest{Schema: ManifestSchema, Parent: top.filled("parent_sha_at_lock", locked, fields.commit),
+		Properties: []manifestProperty{}, Fixtures: []manifestFixture{}} // written anew, an empty list stays one
 	m.fixtures(top, locked)
 	m.properties(top, locked)
 	return m

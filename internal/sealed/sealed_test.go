@@ -625,6 +625,7 @@ func FuzzLoadManifest(f *testing.F) {
 	f.Add([]byte(manifestFor(property, secret)))
 	f.Add([]byte(`{"schema":"sealed-oracle-v1","properties":[{}],"fixtures":[{}],"parent_sha_at_lock":"\ud83d\ude00"}`))
 	f.Add([]byte(`{"schema":1e999}`))
+	f.Add([]byte(`{"schema":"sealed-oracle-v1","parent_sha_at_lock":"0000000000000000000000000000000000000001","properties":[],"fixtures":[]}`))
 	f.Add([]byte(`{"schema": ""}`)) // a blank one was once taken for none to check
 	f.Add([]byte("\xef\xbb\xbf{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
