@@ -533,7 +533,7 @@ func (t *teller) land() {
 	}
 	id := pick(t, slices.Sorted(maps.Keys(t.w.flight)))
 	f := t.w.flight[id]
-	if f.stays && t.chance(30) {
+	if f.seen && t.chance(30) {
 		t.tell(event{deed: ends, push: id})
 		return
 	}

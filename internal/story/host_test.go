@@ -415,7 +415,7 @@ func (h *host) push(e event) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &flying{landed: make([]bool, len(e.updates)), stays: e.stays}
+	f := &flying{landed: make([]bool, len(e.updates)), seen: e.stays || h.how == gitPush, ended: h.how == gitPush}
 	for _, u := range e.updates {
 		if u.old == nil {
 			old := none
@@ -508,12 +508,15 @@ func (h *host) way() records.Way {
 	return records.Way{Process: &records.Process{PID: h.judged.id, Boot: "the story", Space: "its pushes"}}
 }
 
-func (h *host) runs(w records.Way) bool {
+// fate is what the gate in process sees of a push.
+func (h *host) fate(w records.Way) records.Fate {
 	if w.Process == nil {
-		return false
+		return records.FateUnknown
 	}
-	f := h.flight[w.Process.PID]
-	return f != nil && !f.ended
+	if f := h.flight[w.Process.PID]; f != nil && f.ended {
+		return records.FateEnded
+	}
+	return records.FateOpen // the push that is judged, too
 }
 
 // ask asks the hook about updates.
@@ -580,7 +583,7 @@ func (h *host) open() (*gate.Gate, error) {
 			Protected: repo.Protected, Forbidden: repo.Forbidden, Harness: repo.Harness, Changelog: repo.Changelog, AuthorsMayApprove: repo.AuthorsMayApprove,
 			ProtectedModes: gate.Modes(repo.ProtectedModes), TopicModes: gate.Modes(repo.TopicModes),
 		},
-		Repo: h.repo, Store: store, Way: h.way, OnTheWay: h.runs, Now: func() time.Time { return h.clock(h.now) },
+		Repo: h.repo, Store: store, Way: h.way, OnTheWay: h.fate, Now: func() time.Time { return h.clock(h.now) },
 	}, nil
 }
 

@@ -106,17 +106,18 @@ type acceptance struct{ at, push int }
 
 func (e entry) last() int { return e.accepted[len(e.accepted)-1].at }
 
-// underWay says that an acceptance is young, or that its push is seen to run.
+// underWay says that the push of an acceptance is seen to run, or that it is young where
+// nobody sees.
 func (w *model) underWay(a acceptance) bool {
-	f := w.flight[a.push]
-	runs := f != nil && f.stays && !f.ended
+	f, young := w.flight[a.push], w.now-a.at < hold
 	switch {
-	case w.mutation == forgotten:
-		runs = false
-	case w.mutation == endsSoon && f != nil && f.stays:
-		return runs
+	case f == nil || !f.seen || f.ended && w.how == program:
+		return young // of a quarantine that is gone, nobody knows where the refs are
+	case f.ended:
+		return w.mutation == endUnseen && young
+	default:
+		return w.mutation != forgotten || young
 	}
-	return runs || w.now-a.at < hold
 }
 
 func (w *model) onWay(e entry) bool { return slices.ContainsFunc(e.accepted, w.underWay) }
@@ -152,7 +153,7 @@ type model struct {
 type flying struct {
 	updates []update // old is never nil
 	landed  []bool
-	stays   bool
+	seen    bool // the gate sees whether it runs
 	ended   bool // nothing of it lands any more
 }
 
@@ -301,7 +302,7 @@ func (o *opening) inTime(now int) bool { return o != nil && o.opened <= now && n
 
 func (w *model) push(e event) *verdict {
 	v := verdict{reasons: map[string]bool{}}
-	f := &flying{landed: make([]bool, len(e.updates)), stays: e.stays}
+	f := &flying{landed: make([]bool, len(e.updates)), seen: e.stays || w.how == gitPush, ended: w.how == gitPush && !e.stays}
 	for _, u := range e.updates {
 		if u.old == nil {
 			old := w.value(u.ref)

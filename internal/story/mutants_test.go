@@ -54,7 +54,7 @@ const (
 	openTwice
 	adoptForgets
 	forgotten
-	endsSoon
+	endUnseen
 )
 
 var mutants = map[mutation]string{
@@ -95,7 +95,7 @@ var mutants = map[mutation]string{
 	closed:           "an opening opens nothing",
 	adoptForgets:     "adoption forgets what landed and nobody settled",
 	forgotten:        "a push that still runs holds nothing after ten minutes",
-	endsSoon:         "a push that has ended holds nothing, however lately it was accepted",
+	endUnseen:        "a push that was seen to end holds on for ten minutes",
 	openTwice:        "an opening lets two moves pass that are under way",
 }
 

@@ -60,7 +60,7 @@ func race(seed int64) (*story, bool) {
 				continue
 			}
 			was := *t.w
-			if v := t.tell(event{deed: pushes, updates: []update{u}}); v.accepted() {
+			if v := t.tell(event{deed: pushes, updates: []update{u}, stays: true}); v.accepted() {
 				return true
 			}
 			*t.w = was
@@ -126,6 +126,10 @@ func (h *host) race() (int, error) {
 	for i := range sent {
 		one.happen(event{deed: lands, push: h.events[first+i].id})
 		other.happen(event{deed: lands, push: h.events[first+1-i].id})
+	}
+	for _, e := range h.events[first : first+2] {
+		one.happen(event{deed: ends, push: e.id})
+		other.happen(event{deed: ends, push: e.id})
 	}
 	refs, err := h.refsNow()
 	if err != nil {

@@ -68,12 +68,12 @@ func scratch() string {
 // way is how the story of a seed is told: nearly all in this process, some with every
 // child of git, some by the hook's program, a few by git push.
 func way(seed int64) how {
-	switch seed % 120 {
+	switch seed % 160 {
 	case 0:
 		return gitPush
-	case 30, 90:
+	case 40, 120:
 		return program
-	case 15, 75:
+	case 20, 100:
 		return withGit
 	default:
 		return inProcess
