@@ -350,7 +350,10 @@ func TestAnActThatCannotBeRecordedIsNotDone(t *testing.T) {
 	before := *h.record(mainRef)
 	conf, err := os.ReadFile(h.config)
 	h.check(err)
-	h.stays(refuse("main"), "could not be recorded")
+	h.stays(refuse("main"), "could not be recorded: write act: ")
+	if strings.Contains(h.said, h.dir+"/state") {
+		t.Errorf("the pusher reads where the records are:\n%s", h.said)
+	}
 	h.refuses("open", []string{"--close", mainRef}, "write act")
 	h.refuses("adopt", []string{mainRef}, "write act")
 	h.refuses("mode", []string{"warn"}, "write act")

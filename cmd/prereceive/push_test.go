@@ -411,7 +411,16 @@ func TestOracleRefs(t *testing.T) {
 	if !h.push("--delete", "refs/oracle/approvals/"+old.Hash) {
 		t.Errorf("junk that came without the gate cannot be deleted:\n%s", h.said)
 	}
+	spare := h.tokenFor("alice", repoID, mainRef, h.state("main~1"), h.state("main"), time.Now().Add(-time.Minute), "a spare one")
 	h.moves("main")
+	h.moves(h.publish(spare))
+	if want := "sealgate: refs/oracle/approvals/" + spare.Hash + ": approval " + spare.Hash[:8] + " was used before"; !strings.Contains(h.said, want) {
+		t.Errorf("who publishes a used approval is not told:\n%s", h.said)
+	}
+	h.moves(h.publish(h.token("alice", mainRef, "main~1", "main")))
+	if strings.Contains(h.said, "was used before") {
+		t.Errorf("an approval issued since is called used:\n%s", h.said)
+	}
 }
 
 func TestAThresholdCountsPersons(t *testing.T) {

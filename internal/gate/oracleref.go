@@ -69,6 +69,9 @@ func (j *judgement) takeApproval(ctx context.Context, m *move, t approval.Token)
 	j.offered = append(j.offered, t)
 	j.insist(m, finding.Finding{Code: finding.ApprovalRecorded, Severity: finding.Note, Args: map[string]string{
 		"approval": t.Hash, "other": t.Statement.Ref, "person": signed.Person, "expires": t.Statement.Expires.Format(time.RFC3339)}})
+	if r := j.records[t.Statement.Ref]; r != nil && r.UsedUp(t.Hash, t.Statement.Before, t.Statement.After, t.Statement.Issued) {
+		j.insist(m, finding.Finding{Code: finding.ApprovalUsed, Severity: finding.Note, Args: map[string]string{"approval": t.Hash}})
+	}
 	gone, err := j.isWithdrawn(ctx, t.Hash)
 	if err == nil && gone {
 		j.insist(m, finding.Finding{Code: finding.ApprovalWithdrawn, Severity: finding.Warn, Args: map[string]string{"approval": t.Hash}})

@@ -445,6 +445,18 @@ func TestForeignStringsCannotSteer(t *testing.T) {
 	}
 }
 
+// Nobody is sent to a proposal that nobody was told to make.
+func TestHintsNameNoBranchThatNeedNotExist(t *testing.T) {
+	for _, code := range finding.Codes() {
+		for _, f := range []finding.Finding{{Code: code, Ref: mainRef}, {Code: code, Ref: mainRef, Args: args{"approval": statement}}} {
+			got := render(t, Report{Findings: []finding.Finding{f}})
+			if strings.Contains(got, "origin/oracle-change/") && !strings.Contains(got, "HEAD:refs/heads/oracle-change/") {
+				t.Errorf("%s:\n%s", code, got)
+			}
+		}
+	}
+}
+
 func FuzzRenderIsPrintable(f *testing.F) {
 	f.Add("refs/heads/main", "oracles/a", "item", "detail", "says", "shown")
 	f.Add("\x1b", "\n", "\r", "\xff", "\u202e", "a\n\x1b[2J")

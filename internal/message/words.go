@@ -3,6 +3,7 @@ package message
 import (
 	"cmp"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,7 +49,7 @@ var wordings = map[finding.Code]wording{
 	},
 	finding.ApprovalUsed: {
 		say:   "approval {approval} was used before, and each counts once",
-		hints: []string{approveAgain},
+		hints: []string{"a maintainer approves it again:  git oracle approve --again {rev}"},
 	},
 	finding.ApprovalHeld: {
 		say:   "approval {approval} is in use by another push that is under way",
@@ -254,7 +255,7 @@ var wordings = map[finding.Code]wording{
 		hints: []string{"the admin compares path and id in gate.yaml with this repository"},
 	},
 	finding.PushMalformed: {
-		say:   notJudged + "the server sent what is no list of ref updates: {detail}",
+		say:   notJudged + "the server sent what is no list of ref updates: {trouble}",
 		hints: []string{pushAgain},
 	},
 	finding.LimitExceeded: {
@@ -262,11 +263,11 @@ var wordings = map[finding.Code]wording{
 		hints: []string{"{less}"},
 	},
 	finding.RecordFailed: {
-		say:   notJudged + "the move could not be recorded: {detail}",
+		say:   notJudged + "the move could not be recorded: {trouble}",
 		hints: []string{pushAgain},
 	},
 	finding.InternalError: {
-		say:   notJudged + "the gate failed: {detail}",
+		say:   notJudged + "the gate failed: {trouble}",
 		hints: []string{pushAgain},
 	},
 	finding.TopicBackground: {
@@ -441,6 +442,11 @@ func (f facts) fact(name string) string {
 		return shellWord(f.Args["other"])
 	case "actual", "good", "gone", "old", "object":
 		return shortID(f.Args[name], 10)
+	case "trouble":
+		if trouble := withoutPaths(f.Args["detail"]); trouble != "" {
+			return Quote(trouble)
+		}
+		return "the admin knows where to look"
 	case "limited":
 		return Quote(f.Args["what"])
 	case "detail?":
@@ -586,6 +592,9 @@ func (f facts) rows() []string {
 		out = append(out, f.fill(row))
 	}
 	for _, item := range f.Items {
+		if f.Code == finding.ConfigFault {
+			item = withoutPaths(item)
+		}
 		out = append(out, printable(item))
 	}
 	if f.Args["gone"] != "" {
@@ -619,6 +628,9 @@ func Topic(file string) string {
 func (f facts) rev() string {
 	if rev := f.Args["rev"]; rev != "" {
 		return shellWord(rev)
+	}
+	if !slices.Contains(wordings[f.Code].hints, propose) && f.Args["topic"] == "" && f.Path == "" && len(f.Items) == 0 {
+		return "<commit>" // nobody was told to make a proposal of that name
 	}
 	return "origin/oracle-change/" + f.topic()
 }
