@@ -56,17 +56,19 @@ func (o *oracleClone) approve(ctx context.Context, rev string, opts approveOptio
 	if err != nil {
 		return err
 	}
-	plans, err := o.plansToSign(ctx, commit, opts, key, stdout)
+	shown := stdout
+	if opts.print {
+		shown = o.stderr // what is signed is seen all the same
+	}
+	plans, err := o.plansToSign(ctx, commit, opts, key, shown)
 	if err != nil {
 		return err
 	}
 	expires := o.now.Add(time.Duration(opts.days) * 24 * time.Hour)
-	if !opts.print {
-		if err := o.show(ctx, stdout, plans, expires, opts); err != nil {
-			return err
-		}
-		fmt.Fprintf(stdout, "signed with %s, %s\n", key.describe(), key.origin)
+	if err := o.show(ctx, shown, plans, expires, opts); err != nil {
+		return err
 	}
+	fmt.Fprintf(shown, "signed with %s, %s\n", key.describe(), key.origin)
 	reason, err := askReason(opts, tty)
 	if err != nil {
 		return err
@@ -118,9 +120,7 @@ func (o *oracleClone) plansToSign(ctx context.Context, commit string, opts appro
 	if len(plans) == 0 {
 		return nil, &problem{code: exitNothing, what: strings.Join(idle, "\n")}
 	}
-	if !opts.print {
-		printAll(w, "", idle)
-	}
+	printAll(w, "", idle)
 	return plans, nil
 }
 
@@ -234,7 +234,7 @@ func (o *oracleClone) showStep(ctx context.Context, w io.Writer, p plan, i int, 
 	}
 	printAll(w, "  ", meaningLines(means.Meanings))
 	printFiles(w, files)
-	if err := o.showText(ctx, w, s, means, diff); err != nil {
+	if err := o.showText(ctx, w, s, files, means, diff); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "  from %s\n  to   %s\n", s.Before, s.After)

@@ -106,26 +106,76 @@ func kind(mode string) string {
 	}
 }
 
-// showText writes the textual difference. That of the oracles is left out where it
-// is long and its meaning has been said, unless it is asked for.
-func (o *oracleClone) showText(ctx context.Context, w io.Writer, s step, means *gate.OracleChange, all bool) error {
-	told := len(means.Base.Faults) == 0 && len(means.Tip.Faults) == 0 && o.gate.protected.Match([]byte(oracle.Dir))
-	if all || !told {
+// showText writes the textual difference. Of what the meaning has been said, long text
+// is left out unless it is asked for; all other text is shown.
+func (o *oracleClone) showText(ctx context.Context, w io.Writer, s step, files []change, means *gate.OracleChange, all bool) error {
+	told := o.told(files, means)
+	if all || len(told) == 0 {
 		return o.showDiff(ctx, w, s, maxDiffLines, o.gate.protected.Pathspecs()...)
 	}
-	if err := o.showDiff(ctx, w, s, maxDiffLines, append(o.gate.protected.Pathspecs(), ":(top,exclude,literal)"+oracle.Dir)...); err != nil {
+	others, ours := o.gate.protected.Pathspecs(), []string{}
+	for _, path := range told {
+		others, ours = append(others, ":(top,exclude,literal)"+path), append(ours, ":(top,literal)"+path)
+	}
+	if err := o.showDiff(ctx, w, s, maxDiffLines, others...); err != nil {
 		return err
 	}
-	out, err := o.diff(ctx, s, ":(top,literal)"+oracle.Dir)
+	out, err := o.diff(ctx, s, ours...)
 	if err != nil {
 		return err
 	}
 	if n := bytes.Count(out, []byte("\n")); n > shortDiff {
-		fmt.Fprintf(w, "    (the text of oracles/ differs in %d lines: --diff shows them, or  git diff %s %s -- oracles)\n", n, short(s.BeforeTree), short(s.AfterTree))
+		fmt.Fprintf(w, "    (the text of the oracles above differs in %d lines: --diff shows them, or  %s -- oracles)\n", n, byHand(s))
 		return nil
 	}
 	printDiff(w, s, out, shortDiff)
 	return nil
+}
+
+// told are the files of which the meaning says what changes: those that the oracles are
+// read from, on each side where they are. Beyond so many, none is left out.
+func (o *oracleClone) told(files []change, means *gate.OracleChange) []string {
+	if len(means.Meanings) == 0 || len(means.Base.Faults) > 0 || len(means.Tip.Faults) > 0 || !o.gate.protected.Match([]byte(oracle.Dir)) {
+		return nil
+	}
+	before, after := readFrom(means.Base), readFrom(means.Tip)
+	var paths []string
+	for _, c := range files {
+		was := c.OldMode == noMode || isFile(c.OldMode) && before(c.Path)
+		is := c.NewMode == noMode || isFile(c.NewMode) && after(c.Path)
+		if was && is {
+			paths = append(paths, c.Path)
+		}
+	}
+	if len(paths) > maxTold {
+		return nil
+	}
+	return paths
+}
+
+const (
+	noMode  = "000000" // of an entry that is not there
+	maxTold = 1000
+)
+
+func isFile(mode string) bool { return mode == "100644" || mode == "100755" }
+
+// readFrom tells which files a set of oracles was read from.
+func readFrom(set oracle.Set) func(path string) bool {
+	blobs := map[string]bool{}
+	for _, one := range set.Invariants {
+		blobs[one.Blob] = true
+	}
+	return func(path string) bool {
+		name, below := strings.CutPrefix(path, oracle.Dir+"/")
+		return below && (blobs[path] || path == oracle.ManifestPath || strings.HasSuffix(name, ".toml") && !strings.Contains(name, "/"))
+	}
+}
+
+// byHand is a command that shows a difference by git's own means, whatever attributes
+// and configuration would hide of it.
+func byHand(s step) string {
+	return fmt.Sprintf("git diff --text --no-textconv --no-ext-diff --no-renames %s %s", short(s.BeforeTree), short(s.AfterTree))
 }
 
 // showDiff writes the textual difference of some paths.
@@ -156,7 +206,7 @@ func printDiff(w io.Writer, s step, out []byte, most int) {
 	shown := 0
 	for line := range bytes.Lines(out) {
 		if shown == most {
-			fmt.Fprintf(w, "    (%d more lines: git diff %s %s)\n", bytes.Count(out, []byte("\n"))-shown, short(s.BeforeTree), short(s.AfterTree))
+			fmt.Fprintf(w, "    (%d more lines:  %s)\n", bytes.Count(out, []byte("\n"))-shown, byHand(s))
 			break
 		}
 		shown++

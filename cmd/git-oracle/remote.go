@@ -173,21 +173,26 @@ func (c *clone) revision(ctx context.Context, r *remote, rev string) (string, er
 	return id, nil
 }
 
-// remoteRef is the remote's ref that a name means, where it means one.
+// remoteRef is the remote's ref that a name means, where it means one. What the remote
+// has goes before a branch or tag of that name here; "refs/remotes/…" is always its own.
 func (c *clone) remoteRef(ctx context.Context, r *remote, name string) (string, bool) {
-	if _, err := c.out(ctx, "rev-parse", "--quiet", "--verify", "--end-of-options", branchRoot+name); err == nil {
-		return "", false
-	}
 	for _, prefix := range []string{r.name + "/", "refs/remotes/" + r.name + "/", "remotes/" + r.name + "/"} {
-		if branch, ok := strings.CutPrefix(name, prefix); ok && branch != "HEAD" && policy.ValidRef(branchRoot+branch) {
+		branch, ok := strings.CutPrefix(name, prefix)
+		if !ok || branch == "HEAD" || !policy.ValidRef(branchRoot+branch) {
+			continue
+		}
+		if _, known := r.refs[branchRoot+branch]; known || prefix != r.name+"/" || !c.has(ctx, branchRoot+name) {
 			return branchRoot + branch, true
 		}
-	}
-	if _, known := r.refs[name]; !known || !strings.HasPrefix(name, "refs/") {
 		return "", false
 	}
-	if _, err := c.out(ctx, "rev-parse", "--quiet", "--verify", "--end-of-options", name); err == nil {
+	if _, known := r.refs[name]; !known || !strings.HasPrefix(name, "refs/") || c.has(ctx, name) {
 		return "", false
 	}
 	return name, true
+}
+
+func (c *clone) has(ctx context.Context, rev string) bool {
+	_, err := c.out(ctx, "rev-parse", "--quiet", "--verify", "--end-of-options", rev)
+	return err == nil
 }
