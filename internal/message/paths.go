@@ -9,8 +9,8 @@ import (
 const maxTrouble = 4000
 
 // withoutPaths leaves out of an error what names a place on this host: it is for
-// the admin, and the pusher reads what was attempted and the cause. A file that an
-// error begins with keeps its name.
+// the admin, and the pusher reads what was attempted and the cause. A file that stands in
+// quotes, or that an error begins with, keeps its name.
 func withoutPaths(s string) string {
 	s = withoutQuotedPaths(s[:min(len(s), maxTrouble)])
 	for at := pathAt(s); at >= 0; at = pathAt(s) {
@@ -31,8 +31,8 @@ func withoutPaths(s string) string {
 	return s
 }
 
-// withoutQuotedPaths drops what stands in quotes and has such a place in it: a path,
-// or the command that was started.
+// withoutQuotedPaths leaves of a path in quotes the last name, and drops what else
+// stands in quotes and has a path in it: the command that was started.
 func withoutQuotedPaths(s string) string {
 	var b strings.Builder
 	for s != "" {
@@ -47,9 +47,13 @@ func withoutQuotedPaths(s string) string {
 			continue
 		}
 		plain, err := strconv.Unquote(quoted)
-		if err != nil || pathAt(plain) < 0 {
+		name := quoted[strings.LastIndexByte(quoted, '/')+1:]
+		switch {
+		case err != nil || pathAt(plain) < 0:
 			b.WriteString(s[:open] + quoted)
-		} else {
+		case pathAt(plain) == 0 && !strings.Contains(plain, " ") && pathAt(plain[1:]) < 0 && len(name) > 1:
+			b.WriteString(s[:open] + `"` + name)
+		default:
 			b.WriteString(strings.TrimRight(s[:open], " "))
 		}
 		s = s[open+len(quoted):]
