@@ -296,7 +296,13 @@ func (h *host) state(rev string) string {
 	r, err := gitrepo.Open(context.Background(), gitrepo.Options{GitDir: filepath.Join(h.clone, ".git")})
 	h.check(err)
 	defer r.Close()
-	sum, err := state.Of(context.Background(), r, h.rev(rev), patterns(h.t))
+	scanner := state.NewScanner(r, patterns(h.t), policy.Patterns{})
+	view, err := scanner.View(context.Background(), h.rev(rev)+"^{tree}")
+	h.check(err)
+	if view.Broken != nil {
+		h.t.Fatal(view.Broken)
+	}
+	sum, err := scanner.State(context.Background(), view)
 	h.check(err)
 	return sum
 }

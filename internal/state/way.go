@@ -63,7 +63,8 @@ const (
 )
 
 // Fate looks where the push has got to. Where something is known of it that cannot be
-// looked at from here, it is FateOpen.
+// looked at from here, it is FateOpen; a process of another start of the system, or of
+// another host, says nothing.
 func (w Way) Fate() Fate {
 	if w.Process != nil {
 		switch lives, seen := w.Process.lives(); {
@@ -79,7 +80,7 @@ func (w Way) Fate() Fate {
 		}
 		return FateUnknown
 	}
-	if w.Process != nil {
+	if w.Process != nil && !w.Process.elsewhere() {
 		return FateOpen
 	}
 	return FateUnknown

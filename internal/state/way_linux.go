@@ -56,14 +56,13 @@ func isReceivePack(pid int) bool {
 	return false
 }
 
+// elsewhere says that the process is of another start of this system, which has ended,
+// or of another host that has the same records, where it may run.
+func (p Process) elsewhere() bool { return boot() != "" && p.Boot != boot() }
+
 // lives says whether the process runs, where that can be seen from here.
 func (p Process) lives() (lives, seen bool) {
-	switch {
-	case boot() == "":
-		return false, false
-	case p.Boot != boot():
-		return false, true
-	case space() == "" || p.Space != space() || p.PID <= 1:
+	if boot() == "" || p.elsewhere() || space() == "" || p.Space != space() || p.PID <= 1 {
 		return false, false
 	}
 	if errors.Is(syscall.Kill(p.PID, 0), syscall.ESRCH) {

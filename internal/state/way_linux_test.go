@@ -93,8 +93,16 @@ func TestAHookFindsItsReceivePack(t *testing.T) {
 			}
 			before := *w.Process
 			before.Boot = "another start of this machine"
-			if (Way{Process: &before}).Fate() != FateEnded {
-				t.Error("a process from before the machine's start is taken for it")
+			// Of this machine before its start, or of another that shares the records.
+			if (Way{Process: &before}).Fate() != FateUnknown {
+				t.Error("a process of another start is not left to the time")
+			}
+			quarantine := filepath.Join(t.TempDir(), "tmp_objdir-incoming-x")
+			if err := os.Mkdir(quarantine, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if (Way{Process: &before, Quarantine: quarantine}).Fate() != FateOpen {
+				t.Error("a push of another host whose objects wait is taken for ended")
 			}
 			if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 				t.Fatal(err)

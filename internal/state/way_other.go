@@ -6,3 +6,5 @@ package state
 func receiver() (Process, bool) { return Process{}, false }
 
 func (p Process) lives() (lives, seen bool) { return false, false }
+
+func (p Process) elsewhere() bool { return false }
