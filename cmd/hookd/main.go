@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sealgate/sealgate/internal/sandbox"
 )
 
 func main() {
+	sandbox.Init()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	os.Exit(func() int { defer stop(); return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }())
 }

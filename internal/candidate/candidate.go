@@ -45,6 +45,11 @@ type Config struct {
 	// Source lists the directories below the root of the tree that go on the
 	// import path; nil is the root alone.
 	Source []string
+	// Roots are directories of the host that the interpreter needs besides /usr,
+	// mounted read-only where they are.
+	Roots []string
+	// Host is the host's name inside the sandbox.
+	Host string
 	// Env is the whole environment of the process.
 	Env []string
 	// Leftovers are files made before the pushed code is loaded, as if somebody
@@ -65,6 +70,7 @@ const (
 	Hygiene         // bytes that nobody asked for, or not one reply to the request asked
 	Malformed       // a reply that is no value, or a value that cannot travel
 	Late            // no reply within the limit
+	Killed          // ended from outside: says nothing about the pushed code, and is tried again
 )
 
 // Fault is what a candidate did wrong. It is a decision about the pushed code;
@@ -114,6 +120,7 @@ func Start(ctx context.Context, c Config) (*Candidate, error) {
 		Role:   sandbox.Candidate,
 		Argv:   argv,
 		Env:    c.Env,
+		Host:   c.Host,
 		Binds:  binds,
 		Files:  []*os.File{in, out},
 		Limits: c.Limits,
@@ -133,6 +140,9 @@ func command(c Config) ([]string, []sandbox.Bind) {
 	if c.Library != "" {
 		argv = append(argv, LibraryDir)
 		binds = append(binds, sandbox.Bind{Source: c.Library, Target: LibraryDir})
+	}
+	for _, root := range c.Roots {
+		binds = append(binds, sandbox.Bind{Source: root, Target: root})
 	}
 	return argv, binds
 }

@@ -258,7 +258,7 @@ func (t *trial) judge(ctx context.Context) error {
 	if t.cand, err = l.pass.Pool.Take(); err != nil {
 		return err
 	}
-	if err := t.cand.Open(l.config.Root, startLimit); err != nil {
+	if err := t.cand.Open(l.pass.root(l.config.Config), startLimit); err != nil {
 		_ = t.cand.End()
 		return err
 	}

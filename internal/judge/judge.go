@@ -19,6 +19,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -95,6 +96,7 @@ type Config struct {
 	Root       string   // the directory below Tree that is the pushed tree; empty is Tree
 	Library    string   // see candidate.Config
 	Source     []string // see candidate.Config
+	Roots      []string // see candidate.Config; the judge's interpreter needs them too
 	Workers    int      // properties at a time; 0 is 2
 	Limits     Limits
 }
@@ -105,6 +107,10 @@ type Pass struct {
 	Reversed bool
 	// Env is the environment of the candidates; nil is First().Env.
 	Env []string
+	// Host is the host's name that candidates see.
+	Host string
+	// Root replaces Config.Root where the pass reads a copy of the tree of its own.
+	Root string
 	// Leftovers are files that candidates find, as if somebody had run before.
 	Leftovers []string
 	// Pool holds candidates parked for this pass, made from Candidates. Nil starts
@@ -112,9 +118,12 @@ type Pass struct {
 	Pool *candidate.Pool
 }
 
+// root is the pushed tree that a pass reads, below Config.Tree.
+func (p Pass) root(c Config) string { return cmp.Or(p.Root, c.Root) }
+
 // First is the pass that is judged.
 func First() Pass {
-	return Pass{Env: []string{
+	return Pass{Host: "replay-a", Env: []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC",
 		"USER=candidate", "HOSTNAME=replay-a", "PYTHONHASHSEED=0", "PYTHONUTF8=1",
 	}}
@@ -124,6 +133,7 @@ func First() Pass {
 func Second() Pass {
 	return Pass{
 		Reversed: true,
+		Host:     "replay-b",
 		Env: []string{
 			"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/", "TMPDIR=/tmp", "LANG=C", "LC_ALL=C", "TZ=Pacific/Kiritimati",
 			"USER=someone", "HOSTNAME=replay-b", "PYTHONHASHSEED=4242", "PYTHONUTF8=1",
@@ -169,8 +179,8 @@ func Candidates(c Config, p Pass) candidate.Config {
 		limits.Candidate.CPU = limits.Property + limits.Load
 	}
 	return candidate.Config{
-		Starter: c.Starter, Kit: c.Kit, Tree: c.Tree, Library: c.Library, Source: c.Source,
-		Env: env, Leftovers: p.Leftovers, Limits: limits.Candidate,
+		Starter: c.Starter, Kit: c.Kit, Tree: c.Tree, Library: c.Library, Source: c.Source, Roots: c.Roots,
+		Host: p.Host, Env: env, Leftovers: p.Leftovers, Limits: limits.Candidate,
 	}
 }
 

@@ -23,6 +23,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	sandbox.Init()
 	dir, err := os.MkdirTemp("", "judge-kit-")
 	if err != nil {
 		panic(err)

@@ -52,13 +52,10 @@ func startJudge(ctx context.Context, c Config, names []string) (*judgeProcess, e
 		limits.Wall = c.Limits.Lane + startLimit
 	}
 	j.process, err = c.Starter.Start(ctx, sandbox.Spec{
-		Role: sandbox.Judge,
-		Argv: append(c.Kit.Command("judge"), sealedDir, strconv.Itoa(c.Workers)),
-		Env:  []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "PYTHONUTF8=1"},
-		Binds: []sandbox.Bind{
-			{Source: c.Kit.Dir, Target: candidate.KitDir},
-			{Source: c.Sealed, Target: sealedDir},
-		},
+		Role:   sandbox.Judge,
+		Argv:   append(c.Kit.Command("judge"), sealedDir, strconv.Itoa(c.Workers)),
+		Env:    []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "PYTHONUTF8=1"},
+		Binds:  judgeBinds(c),
 		Files:  theirs,
 		Limits: limits,
 	})
@@ -78,6 +75,17 @@ func startJudge(ctx context.Context, c Config, names []string) (*judgeProcess, e
 	}
 	go j.listen()
 	return j, nil
+}
+
+func judgeBinds(c Config) []sandbox.Bind {
+	binds := []sandbox.Bind{
+		{Source: c.Kit.Dir, Target: candidate.KitDir},
+		{Source: c.Sealed, Target: sealedDir},
+	}
+	for _, root := range c.Roots {
+		binds = append(binds, sandbox.Bind{Source: root, Target: root})
+	}
+	return binds
 }
 
 // pipes makes the line for orders and one a slot, and returns the judge's ends:

@@ -70,7 +70,7 @@ func (l *lane) property(ctx context.Context, s *slot, p Property, result *Result
 	if r.cand, err = l.pass.Pool.Take(); err != nil {
 		return err
 	}
-	if err := r.cand.Open(l.config.Root, startLimit); err != nil {
+	if err := r.cand.Open(l.pass.root(l.config), startLimit); err != nil {
 		_ = r.cand.End()
 		return err
 	}

@@ -240,6 +240,8 @@ type Unreleased struct {
 // Environment in which the candidate ran.
 type Environment struct {
 	Tier int `json:"tier"`
+	// Sandbox says what the tier is made of here.
+	Sandbox string `json:"sandbox,omitempty"`
 	// SingleUID: judge and candidate ran as one user; only the mount namespace
 	// kept the sealed tree from the candidate.
 	SingleUID bool `json:"single_uid"`

@@ -46,6 +46,10 @@ type laneKey struct {
 	Runner     string   `json:"runner"`
 	Python     string   `json:"python"`
 	Library    string   `json:"library"`
+	Roots      []string `json:"roots,omitempty"`
+	Node       string   `json:"node,omitempty"`  // of lanes that ask Node
+	Judge      string   `json:"judge,omitempty"` // what properties import besides the standard library
+	Build      *Build   `json:"build,omitempty"`
 	Source     []string `json:"source"`
 	Tier       string   `json:"tier"`
 	Limits     Limits   `json:"limits"`

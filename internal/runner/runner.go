@@ -44,6 +44,10 @@ type Sandbox interface {
 	Sealed() bool
 	SingleUID() bool
 	Tier() string
+	// Level is the tier as a number; 0 is none.
+	Level() int
+	// Slots says how many more commands can run now, and how many at most.
+	Slots() (free, total int)
 }
 
 // Store keeps packets; *packetstore.Store does.
@@ -61,7 +65,16 @@ type Repository struct {
 	SealFor func(ref string) string
 	Python  string // absolute
 	Library string // absolute, or empty
-	Source  []string
+	// Roots are directories that Python needs besides /usr, absolute.
+	Roots []string
+	// Node is the program of that name, absolute; empty is none.
+	Node string
+	// Judge is a directory with what properties import besides the standard
+	// library; absolute, or empty.
+	JudgeLibrary string
+	Source       []string
+	// Build runs over the pushed tree before anything is asked of it; nil is none.
+	Build *Build
 	// Disclose is how much of a refusal a pusher learns.
 	Disclose packet.Disclosure
 	// Table decides; TableSHA names it in packets.
@@ -71,11 +84,20 @@ type Repository struct {
 	Report bool
 }
 
+// Build is what a repository does to its pushed tree inside the sandbox of a
+// candidate, before anything sealed is near.
+type Build struct {
+	Run         [][]string    `json:"run"`    // commands, one after the other
+	Output      []string      `json:"output"` // directories below the tree that are kept
+	Time        time.Duration `json:"time"`
+	Tmp, Memory int64
+}
+
 // Limits of a replay.
 type Limits struct {
-	Call, Property, Lane, Replay time.Duration
-	Memory, Tmp                  int64
-	Processes                    int64
+	Call, Load, Property, Lane, Replay time.Duration
+	Memory, Tmp                        int64
+	Processes                          int64
 }
 
 // Config of a Runner. Data, Sandbox and Store are needed.

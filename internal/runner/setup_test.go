@@ -155,6 +155,8 @@ func (openSandbox) ShareWith(sandbox.Role, string) error { return nil }
 func (openSandbox) Sealed() bool                         { return true }
 func (openSandbox) SingleUID() bool                      { return true }
 func (openSandbox) Tier() string                         { return "test" }
+func (openSandbox) Level() int                           { return 1 }
+func (openSandbox) Slots() (free, total int)             { return 1, 1 }
 
 // fakeLanes answers without running anything.
 type fakeLanes struct {

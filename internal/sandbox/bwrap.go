@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +13,8 @@ import (
 	"strings"
 )
 
-// Inside, every command is the same user on the same host, whatever slot it
-// runs in.
+// Inside, every command is the same user, and on the same host where its Spec
+// names none, whatever slot it runs in.
 const (
 	insideID   = "1000"
 	insideHost = "sandbox"
@@ -27,7 +28,7 @@ func (sb *Sandbox) bwrapArgs(s Spec, l Limits) []string {
 		"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try",
 		"--die-with-parent", "--new-session",
 		"--cap-drop", "ALL",
-		"--uid", insideID, "--gid", insideID, "--hostname", insideHost,
+		"--uid", insideID, "--gid", insideID, "--hostname", cmp.Or(s.Host, insideHost),
 	}
 	if sb.noNested {
 		args = append(args, "--disable-userns")

@@ -18,6 +18,7 @@ const victimEnv = "SEALGATE_SANDBOX_TEST_VICTIM"
 
 // TestMain can also be a hookd that is going to be killed.
 func TestMain(m *testing.M) {
+	Init()
 	if mark := os.Getenv(victimEnv); mark != "" {
 		if err := victim(mark); err != nil {
 			fmt.Println(err)

@@ -58,6 +58,16 @@ type Config struct {
 	Bwrap string
 	// Python runs the probes of SelfCheck; empty is /usr/bin/python3.
 	Python string
+	// Tier pins 1 or 2; 0 takes the first that this host offers.
+	Tier int
+	// Cgroup is the cgroup below which commands get groups of their own, "none",
+	// or empty for hookd's own where it may make groups there.
+	Cgroup string
+	// Reclaim ends what an earlier hookd left running in the range of uids. Only
+	// who holds the lock of the data directory may ask for it.
+	Reclaim bool
+	// Beside runs next to a daemon that has the same range of uids.
+	Beside bool
 	// Development runs commands with no sandbox at all. It is never chosen for
 	// want of something better.
 	Development bool
@@ -234,10 +244,12 @@ func (sb *Sandbox) layOut() error {
 // etc is ours on the host, so that the sandbox shows nothing of the host's.
 func (sb *Sandbox) etc() string { return filepath.Join(sb.scratch, "sandbox-etc") }
 
+// etcFiles name the hosts that judge's passes run on: code asks for the address
+// of its own host.
 var etcFiles = map[string]string{
 	"passwd":        "user:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
 	"group":         "user:x:1000:\nnogroup:x:65534:\n",
-	"hosts":         "127.0.0.1 localhost sandbox\n::1 localhost\n",
+	"hosts":         "127.0.0.1 localhost sandbox replay-a replay-b\n::1 localhost\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 	"ld.so.cache":   "", // the host's is mounted over it
 }
@@ -286,6 +298,17 @@ func (sb *Sandbox) Tier() string {
 		return "1: bubblewrap, single uid"
 	}
 }
+
+// Level is the tier as a number: 1, 2, or 0 for no sandbox at all.
+func (sb *Sandbox) Level() int {
+	if sb.config.Development {
+		return 0
+	}
+	return 1
+}
+
+// Slots says how many more commands can run now, and how many at most.
+func (sb *Sandbox) Slots() (free, total int) { return len(sb.slots), cap(sb.slots) }
 
 // SingleUID reports whether commands run as hookd's own user.
 func (sb *Sandbox) SingleUID() bool { return !sb.ownUIDs }

@@ -43,7 +43,10 @@ type Spec struct {
 	// Env is the whole environment, "NAME=value".
 	Env []string
 	// Dir is the working directory inside the sandbox; empty is "/".
-	Dir   string
+	Dir string
+	// Host is the host's name inside; empty is "sandbox". A tier that cannot give
+	// a command a host name of its own leaves the host's.
+	Host  string
 	Binds []Bind
 	// Files become descriptors 3, 4, … of the command. Start closes the parent's
 	// copies when it returns, also on error.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sealgate/sealgate/internal/candidate"
 	"github.com/sealgate/sealgate/internal/candidate/candidatetest"
+	"github.com/sealgate/sealgate/internal/sandbox"
 )
 
 // fakeVariable makes this test binary a driver that answers open as it should,
@@ -17,6 +18,7 @@ import (
 const fakeVariable = "SEALGATE_DRIVERTEST_FAKE"
 
 func TestMain(m *testing.M) {
+	sandbox.Init()
 	if name := os.Getenv(fakeVariable); name != "" {
 		serveFake(fakes[name])
 	}
