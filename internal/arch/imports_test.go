@@ -58,7 +58,7 @@ var rules = map[string]rule{
 	"internal/sandbox":                 {ours: []string{"internal/proc"}, others: []string{xsys, landlock}},
 	"internal/sandbox/plain":           {ours: []string{"internal/sandbox"}},
 	"internal/candidate":               {ours: []string{"internal/sandbox"}},
-	"internal/candidate/candidatetest": {ours: []string{"internal/candidate", "internal/sandbox", "internal/sandbox/plain"}},
+	"internal/candidate/candidatetest": {ours: []string{"internal/candidate", "internal/proc", "internal/sandbox", "internal/sandbox/plain"}},
 	"internal/candidate/drivertest":    {ours: []string{"internal/candidate", "internal/sandbox"}},
 	"internal/judge":                   {ours: []string{"internal/oracle", "internal/sealed", "internal/candidate", "internal/sandbox"}},
 	"internal/runner":                  {ours: []string{"internal/replay", "internal/report", "internal/oracle", "internal/gitrepo", "internal/sealed", "internal/judge", "internal/candidate", "internal/sandbox", "policy", "internal/packet", "internal/packetstore", "internal/wire", "internal/proc", "internal/gitrepo/storage"}, others: []string{zerolog}},
