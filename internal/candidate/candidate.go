@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -141,10 +142,19 @@ func command(c Config) ([]string, []sandbox.Bind) {
 		argv = append(argv, LibraryDir)
 		binds = append(binds, sandbox.Bind{Source: c.Library, Target: LibraryDir})
 	}
-	for _, root := range c.Roots {
-		binds = append(binds, sandbox.Bind{Source: root, Target: root})
+	return argv, append(binds, inPlace(c.Kit.Roots, c.Roots)...)
+}
+
+// inPlace mounts directories where they are, each once.
+func inPlace(lists ...[]string) []sandbox.Bind {
+	var binds []sandbox.Bind
+	for _, dir := range slices.Concat(lists...) {
+		b := sandbox.Bind{Source: dir, Target: dir}
+		if !slices.Contains(binds, b) {
+			binds = append(binds, b)
+		}
 	}
-	return argv, binds
+	return binds
 }
 
 func closeAll(files ...*os.File) {

@@ -31,11 +31,17 @@ type Kit struct {
 	Dir string
 	// Python is the interpreter, an absolute path inside the sandbox.
 	Python string
+	// Roots are directories of the host that the interpreter needs besides what every
+	// command has, mounted read-only where they are.
+	Roots []string
 
 	flags  []string
 	driver string
 	argv   []string // of a driver in another language; the rest is empty then
 }
+
+// Ready says that there is a driver.
+func (k Kit) Ready() bool { return k.Dir != "" }
 
 // Foreign is the kit of a driver that is not ours: argv starts it, and a path
 // below KitDir in argv names a file of dir. The directories that a driver is

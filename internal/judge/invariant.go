@@ -249,13 +249,16 @@ func (t *trial) judge(ctx context.Context) error {
 	case t.v.Hidden && t.v.Arguments():
 		t.say("its arguments would stand in the process list: a sealed row asks by stdin")
 		return nil
+	case l.undriven(t.v) != "":
+		t.say("%s", l.undriven(t.v))
+		return nil
 	case t.v.Exec && !executable(filepath.Join(l.config.Tree, l.config.Root), t.v.Path):
 		t.out.Loaded = false
 		t.say("%s is no executable file", oneLine(t.v.Path, maxDescribed))
 		return nil
 	}
 	var err error
-	if t.cand, err = l.pass.Pool.Take(); err != nil {
+	if t.cand, err = l.take(ctx, t.v); err != nil {
 		return err
 	}
 	if err := t.cand.Open(l.pass.root(l.config.Config), startLimit); err != nil {
@@ -368,13 +371,14 @@ func (t *trial) overdue() string {
 // load makes the candidate load the entry. What a hidden one loads is shown as
 // far as its modules go: from then on its entry's name is known to the process.
 func (t *trial) load() (loaded bool, err error) {
+	entry, module := t.v.asked()
 	if t.v.Hidden {
-		reply, fault, err := t.ask(t.lane.config.Limits.Load, "load", [][]any{{t.v.Module, false}})
+		reply, fault, err := t.ask(t.lane.config.Limits.Load, "load", [][]any{{module, false}})
 		if err != nil || fault != nil || candidate.Kind(reply) == candidate.Fail {
 			return false, t.unloaded(reply, fault, err, true)
 		}
 	}
-	reply, fault, err := t.ask(t.lane.config.Limits.Load, "entry", t.v.Entry)
+	reply, fault, err := t.ask(t.lane.config.Limits.Load, "entry", entry)
 	if err != nil || fault != nil || candidate.Kind(reply) != candidate.OK {
 		return false, t.unloaded(reply, fault, err, !t.v.Hidden)
 	}

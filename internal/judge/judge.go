@@ -90,15 +90,19 @@ func (l Limits) withDefaults() Limits {
 type Config struct {
 	Starter    sandbox.Starter
 	Kit        candidate.Kit // of Prepare
+	Node       candidate.Kit // of candidate.PrepareNode; the zero value is none
 	Sealed     string        // the verified snapshot of the sealed tree, on the host
 	Properties []Property
-	Tree       string   // the directory on the host that candidates see as their tree
-	Root       string   // the directory below Tree that is the pushed tree; empty is Tree
-	Library    string   // see candidate.Config
-	Source     []string // see candidate.Config
-	Roots      []string // see candidate.Config; the judge's interpreter needs them too
-	Workers    int      // properties at a time; 0 is 2
-	Limits     Limits
+	Tree       string // the directory on the host that candidates see as their tree
+	Root       string // the directory below Tree that is the pushed tree; empty is Tree
+	Library    string // see candidate.Config
+	// JudgeLibrary is a directory on the host with what properties import besides
+	// the standard library; empty is none.
+	JudgeLibrary string
+	Source       []string // see candidate.Config
+	Roots        []string // see candidate.Config; the judge's interpreter needs them too
+	Workers      int      // properties at a time; 0 is 2
+	Limits       Limits
 }
 
 // Pass is one run over all properties.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -82,7 +83,7 @@ func judgeBinds(c Config) []sandbox.Bind {
 		{Source: c.Kit.Dir, Target: candidate.KitDir},
 		{Source: c.Sealed, Target: sealedDir},
 	}
-	for _, root := range c.Roots {
+	for _, root := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.Kit.Roots, c.Roots)))) {
 		binds = append(binds, sandbox.Bind{Source: root, Target: root})
 	}
 	return binds

@@ -80,11 +80,12 @@ type Invariant struct {
 	File string
 	Line int
 	// Entry is as written: "package.module:function", "package.module:Class.method",
-	// or "exec:path/below/tree". Module and Name are its halves; Path is the path of
-	// an exec entry, which has neither.
+	// "node:path/below/tree.js:name", or "exec:path/below/tree". Module and Name are
+	// the halves of the first two; a Node entry has Path and Name, an exec entry Path
+	// alone.
 	Entry        string
 	Module, Name string
-	Exec         bool
+	Exec, Node   bool
 	Path         string
 	Min, Max     Number   // bound
 	Seed         *int64   // nil: none; not with exec
