@@ -24,7 +24,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -106,11 +105,14 @@ type Config struct {
 	Repositories []Repository
 	Sandbox      Sandbox
 	Store        Store
-	Limits       Limits
-	Workers      int   // flights at a time; default 2
-	Queue        int   // flights that wait; default 64
-	Parked       int   // candidates started ahead; 0 is none
-	PackLimit    int64 // bytes of one pack; default 16 GiB
+	// Lock holds Data. It is the caller's, to give back after Close; nil: New takes
+	// it, and Close gives it back.
+	Lock      *DataLock
+	Limits    Limits
+	Workers   int   // flights at a time; default 2
+	Queue     int   // flights that wait; default 64
+	Parked    int   // candidates started ahead; 0 is none
+	PackLimit int64 // bytes of one pack; default 16 GiB
 	// Beside runs next to a daemon on the same data: it takes no lock, cleans
 	// nothing, and lays trees out in a place of its own.
 	Beside  bool
@@ -126,7 +128,7 @@ type Runner struct {
 	Config
 	repos   map[string]Repository
 	host    string
-	lock    *os.File
+	lock    *DataLock // own; nil: none, or the caller's
 	mirrors *mirrors
 	trees   *trees
 	kept    kept
@@ -221,13 +223,8 @@ func (r *Runner) openData() error {
 	if r.Beside {
 		return nil
 	}
-	lock, err := os.OpenFile(filepath.Join(r.Data, "run", "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("lock data directory: %w", err)
-	}
-	r.lock = lock
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("lock data directory %q: another hookd works on it", r.Data)
+	if err := r.takeLock(); err != nil {
+		return err
 	}
 	if err := r.mirrors.clean(); err != nil {
 		return err
@@ -263,12 +260,18 @@ func (r *Runner) workDir() (string, error) {
 	return dir, os.Chmod(dir, 0o711)
 }
 
-func (r *Runner) unlock() error {
-	if r.lock == nil {
-		return nil
+func (r *Runner) takeLock() (err error) {
+	if r.Lock == nil {
+		r.lock, err = Lock(r.Data)
+		return err
 	}
-	return r.lock.Close()
+	if r.Lock.data != r.Data {
+		return fmt.Errorf("open data directory %q: the lock is of %q", r.Data, r.Lock.data)
+	}
+	return nil
 }
+
+func (r *Runner) unlock() error { return r.lock.Close() }
 
 // Close stops everything: what waits and what runs ends without a decision, and
 // nothing half is kept. It returns when no child is left.
