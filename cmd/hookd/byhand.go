@@ -112,6 +112,9 @@ func (a *app) judge(ctx context.Context, h config.Hookd, repo runner.Repository,
 	if os.Geteuid() == 0 {
 		return packet.Packet{}, fail(exitError, "sudo -u <hookd's user> hookd …", "run pushed code: refusing to do that as root")
 	}
+	if err := h.CheckHost(); err != nil {
+		return packet.Packet{}, err
+	}
 	sb, err := openSandbox(ctx, h, b.singleUID, nil)
 	if err != nil {
 		return packet.Packet{}, err
@@ -232,7 +235,7 @@ func trial(at place) (config.Hookd, runner.Repository, error) {
 		from = standardFor(at.seal)
 	}
 	if from == nil {
-		h := config.Hookd{Limits: config.Limits{Call: 10 * time.Second, Property: time.Minute, Lane: 2 * time.Minute, Replay: 10 * time.Minute,
+		h := config.Hookd{Limits: config.Limits{Call: 10 * time.Second, Load: 30 * time.Second, Property: time.Minute, Lane: 2 * time.Minute, Replay: 10 * time.Minute,
 			Memory: 512 << 20, Tmp: 64 << 20, Processes: 64}}
 		return h, runner.Repository{ID: "00000000-0000-4000-8000-000000000000", Name: "try", SealFor: func(string) string { return at.seal },
 			Python: "/usr/bin/python3", Source: []string{".", "src"}, Table: policy.Default()}, nil

@@ -88,7 +88,7 @@ func checkConfigCommand(a *app) *cobra.Command {
 			_, err = knownClients(h)
 			faults = append(faults, err)
 			_, err = repositories(h)
-			faults = append(faults, err)
+			faults = append(faults, err, h.CheckHost())
 			for _, dir := range sealsOf(h) {
 				if _, err := sealed.Load(dir); err != nil {
 					faults = append(faults, fmt.Errorf("sealed tree %q: %w", dir, err))
@@ -137,6 +137,9 @@ func (a *app) serve(ctx context.Context, file string, readyFD int) error {
 		return fail(exitError, rootHint, "serve: refusing to run as root")
 	}
 	if err := notWritableByOthers(file); err != nil {
+		return err
+	}
+	if err := h.CheckHost(); err != nil {
 		return err
 	}
 	host, err := hostKey(h.HostKey)
@@ -379,8 +382,16 @@ func repositoryOf(r config.Replayed) (runner.Repository, error) {
 		return runner.Repository{}, err
 	}
 	sum := sha256.Sum256(table.YAML())
-	return runner.Repository{ID: r.ID, Name: r.Name, SealFor: r.SealFor, Python: r.Python, Library: r.Library, Source: r.Source,
-		Disclose: disclose, Table: table, TableSHA: hex.EncodeToString(sum[:]), Report: r.Report}, nil
+	return runner.Repository{ID: r.ID, Name: r.Name, SealFor: r.SealFor, Python: r.Python, Library: r.Library, Roots: r.Roots, Node: r.Node,
+		JudgeLibrary: r.Judge, Source: r.Source, Build: buildOf(r.Build), Disclose: disclose, Table: table,
+		TableSHA: hex.EncodeToString(sum[:]), Report: r.Report}, nil
+}
+
+func buildOf(b *config.Build) *runner.Build {
+	if b == nil {
+		return nil
+	}
+	return &runner.Build{Run: b.Run, Output: b.Output, Time: b.Time, Tmp: b.Tmp, Memory: b.Memory}
 }
 
 func tableOf(file string) (policy.Table, error) {
@@ -403,11 +414,16 @@ func tableOf(file string) (policy.Table, error) {
 // the compiler, not by us.
 func limitsOf(h config.Hookd) runner.Limits {
 	l := h.Limits
-	return runner.Limits{Call: l.Call, Property: l.Property, Lane: l.Lane, Replay: l.Replay, Memory: l.Memory, Tmp: l.Tmp, Processes: l.Processes}
+	return runner.Limits{Call: l.Call, Load: l.Load, Property: l.Property, Lane: l.Lane, Replay: l.Replay, Memory: l.Memory, Tmp: l.Tmp,
+		Processes: l.Processes}
 }
 
 func openSandbox(ctx context.Context, h config.Hookd, singleUID bool, log func(string)) (*sandbox.Sandbox, error) {
-	c := sandbox.Config{UIDs: sandbox.UIDs{First: h.Sandbox.First, Count: h.Sandbox.Count}, Development: h.Sandbox.Development, Log: log}
+	c := sandbox.Config{UIDs: sandbox.UIDs{First: h.Sandbox.First, Count: h.Sandbox.Count}, Tier: h.Sandbox.Tier, Cgroup: h.Sandbox.Cgroup,
+		Development: h.Sandbox.Development, Log: log}
+	if len(h.Repositories) > 0 {
+		c.Python = h.Repositories[0].Python
+	}
 	if singleUID {
 		c.UIDs = sandbox.UIDs{}
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"path"
 	"slices"
@@ -24,6 +25,8 @@ type Hookd struct {
 	Parked  int // candidates started ahead
 
 	Repositories []Replayed
+
+	file string // that this was read from
 }
 
 // Listen is one address that hookd answers at.
@@ -39,6 +42,11 @@ type Client struct {
 // Sandbox says which uids untrusted code runs as. Count 0 is a single uid.
 type Sandbox struct {
 	First, Count int
+	// Tier pins one; 0 is the first that the host offers.
+	Tier int
+	// Cgroup is a directory below /sys/fs/cgroup, "none", or empty: hookd's own
+	// group where it may make others below it.
+	Cgroup string
 	// Development runs without a sandbox, and without a sealed tree.
 	Development bool
 }
@@ -63,10 +71,10 @@ func (h Hookd) ParkedAtMost() int {
 
 // Limits of replays.
 type Limits struct {
-	Call, Property, Lane, Replay time.Duration
-	Queue                        int
-	Memory, Tmp                  int64
-	Processes                    int64
+	Call, Load, Property, Lane, Replay time.Duration
+	Queue                              int
+	Memory, Tmp                        int64
+	Processes                          int64
 }
 
 // Replayed is a repository that is replayed here.
@@ -76,10 +84,24 @@ type Replayed struct {
 	Seals    []RefSeal
 	Python   string   // absolute path inside and outside the sandbox
 	Library  string   // root of what candidates may import besides; empty: none
+	Roots    []string // directories that the interpreter needs besides /usr
+	Node     string   // absolute path of Node; empty: none
+	Judge    string   // root of what properties may import besides; empty: none
 	Source   []string // directories of the tree on the import path, "." is the root
+	Build    *Build   // nil: nothing is built
 	Disclose string   // none, lane or ids
 	Policy   string   // file with a decision table; empty: the built-in one
 	Report   bool     // a contributor's own report must come along and say the same
+
+	lines map[string]int // of what is bound into sandboxes
+}
+
+// Build is what is run over the pushed tree before anything is asked of it.
+type Build struct {
+	Run         [][]string // commands, one after the other
+	Output      []string   // directories below the tree that are kept
+	Time        time.Duration
+	Tmp, Memory int64
 }
 
 // RefSeal is a sealed tree of its own for some protected refs.
@@ -125,6 +147,7 @@ func LoadHookd(file string) (Hookd, error) {
 	if err := r.err(); err != nil {
 		return Hookd{}, err
 	}
+	h.file = file
 	return h, nil
 }
 
@@ -145,6 +168,12 @@ func readHookd(root value) Hookd {
 	if s := h.Sandbox; s.Count > 0 && s.Count-groupUIDs < uidsAWorker*h.Workers {
 		f.get("sandbox").fault("%d uids are too few for %d workers; %d are needed, and one more for each parked candidate", s.Count, h.Workers,
 			groupUIDs+uidsAWorker*h.Workers)
+	}
+	for i, r := range h.Repositories {
+		if r.Build != nil && r.Build.Time > h.Limits.Replay {
+			root.r.note(r.lines["build"], fmt.Sprintf("repositories[%d].build", i),
+				fmt.Sprintf("time %s is more than a whole replay may take (limits.replay %s)", r.Build.Time, h.Limits.Replay))
+		}
 	}
 	return h
 }
@@ -184,9 +213,17 @@ func (v value) itemsAgain() []value {
 }
 
 func readSandbox(v value) Sandbox {
-	f := v.mapping("uids", "development")
+	f := v.mapping("uids", "tier", "cgroup", "development")
 	uids := f.get("uids").mapping("first", "count")
-	s := Sandbox{Development: f.get("development").boolean(false)}
+	s := Sandbox{Development: f.get("development").boolean(false), Tier: f.get("tier").tier(), Cgroup: f.get("cgroup").cgroup()}
+	for _, key := range []string{"tier", "cgroup"} {
+		if s.Development && f.has(key) {
+			f.get(key).fault("stands beside the development switch, which has no sandbox")
+		}
+	}
+	if s.Tier == 2 && !f.has("uids") {
+		f.get("tier").fault("tier 2 needs uids: without mounts of its own, a command is kept from hookd's files by its uid")
+	}
 	if !f.has("uids") {
 		return s
 	}
@@ -198,10 +235,50 @@ func readSandbox(v value) Sandbox {
 	return s
 }
 
+// tier answers 1 or 2, or 0 for auto.
+func (v value) tier() int {
+	if !v.present() {
+		return 0
+	}
+	s, ok := v.scalar("one of auto, 1, 2", "!!str", "!!int")
+	if !ok {
+		return 0
+	}
+	i := slices.Index([]string{"auto", "1", "2"}, s)
+	if i < 0 {
+		v.fault("is %q; one of auto, 1, 2 is needed", s)
+		return 0
+	}
+	return i
+}
+
+// cgroup answers a directory, none, or nothing for auto.
+func (v value) cgroup() string {
+	if !v.present() {
+		return ""
+	}
+	s := v.str()
+	switch {
+	case s == "" || s == "auto":
+		return ""
+	case s == "none":
+		return s
+	case !strings.HasPrefix(s, "/"):
+		v.fault("is %q; auto, none or the directory of a cgroup is needed", s)
+		return ""
+	case !strings.HasPrefix(s, "/sys/fs/cgroup/"):
+		v.fault("%q is no directory below /sys/fs/cgroup", s)
+		return ""
+	default:
+		return v.absPath()
+	}
+}
+
 func readLimits(v value) Limits {
-	f := v.mapping("call", "property", "lane", "replay", "queue", "memory", "processes", "tmp")
+	f := v.mapping("call", "load", "property", "lane", "replay", "queue", "memory", "processes", "tmp")
 	l := Limits{
 		Call:      f.get("call").duration(10*time.Second, 10*time.Millisecond, time.Hour),
+		Load:      f.get("load").duration(30*time.Second, 10*time.Millisecond, time.Hour),
 		Property:  f.get("property").duration(time.Minute, 10*time.Millisecond, time.Hour),
 		Lane:      f.get("lane").duration(2*time.Minute, 10*time.Millisecond, 2*time.Hour),
 		Replay:    f.get("replay").duration(10*time.Minute, 10*time.Millisecond, 24*time.Hour),
@@ -212,6 +289,9 @@ func readLimits(v value) Limits {
 	}
 	if l.Call > l.Property || l.Property > l.Lane || l.Lane > l.Replay {
 		v.fault("call %s, property %s, lane %s, replay %s: each must be at most the next", l.Call, l.Property, l.Lane, l.Replay)
+	}
+	if l.Load > l.Lane {
+		v.fault("load %s, lane %s: to import the pushed code must take less than all questions about it", l.Load, l.Lane)
 	}
 	return l
 }
@@ -230,13 +310,17 @@ func readReplayed(v value) []Replayed {
 }
 
 func readOneReplayed(v value) Replayed {
-	f := v.mapping("id", "name", "seal", "seals", "python", "library", "source", "disclose", "policy", "report")
+	f := v.mapping("id", "name", "seal", "seals", "python", "library", "roots", "node", "judge_library", "source", "build", "disclose", "policy", "report")
 	r := Replayed{
 		ID:       f.need("id").uuid(),
 		Name:     f.need("name").name(),
 		Seal:     f.get("seal").absPath(),
 		Python:   "/usr/bin/python3",
 		Library:  f.get("library").absPath(),
+		Roots:    f.get("roots").list(value.root),
+		Node:     f.get("node").absPath(),
+		Judge:    f.get("judge_library").absPath(),
+		Build:    readBuild(f.get("build")),
 		Source:   []string{".", "src"},
 		Disclose: f.get("disclose").oneOf("lane", "none", "lane", "ids"),
 		Policy:   f.get("policy").absPath(),
@@ -248,6 +332,8 @@ func readOneReplayed(v value) Replayed {
 	if f.has("source") {
 		r.Source = f.get("source").list(value.below)
 	}
+	unique(f.get("roots").itemsAgain(), r.Roots)
+	r.lines = linesOf(f)
 	for _, p := range f.get("seals").pairs() {
 		if _, err := policy.ParseRefPattern(p.key); err != nil {
 			p.value.fault("%v", err)
@@ -255,6 +341,34 @@ func readOneReplayed(v value) Replayed {
 		r.Seals = append(r.Seals, RefSeal{Pattern: p.key, Dir: p.value.absPath()})
 	}
 	return r
+}
+
+func readBuild(v value) *Build {
+	if !v.present() {
+		return nil
+	}
+	f := v.mapping("run", "output", "time", "tmp", "memory")
+	b := &Build{
+		Output: f.need("output").list(value.inside),
+		Time:   f.get("time").duration(5*time.Minute, time.Second, 24*time.Hour),
+		Tmp:    f.get("tmp").size(1<<30, 1<<20, 1<<40),
+		Memory: f.get("memory").size(1<<30, 32<<20, 1<<40),
+	}
+	for _, command := range f.need("run").items() {
+		b.Run = append(b.Run, command.list(value.str))
+	}
+	unique(f.get("output").itemsAgain(), b.Output)
+	return b
+}
+
+// inside answers a directory of the tree that is not the tree itself.
+func (v value) inside() string {
+	s := v.below()
+	if s == "." {
+		v.fault("is the whole tree; name the directories that the commands fill")
+		return ""
+	}
+	return s
 }
 
 // name answers a word that can stand in a path and on a command line.

@@ -3,6 +3,8 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +41,7 @@ func TestHookdDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Limits{Call: 10 * time.Second, Property: time.Minute, Lane: 2 * time.Minute, Replay: 10 * time.Minute, Queue: 64,
+	want := Limits{Call: 10 * time.Second, Load: 30 * time.Second, Property: time.Minute, Lane: 2 * time.Minute, Replay: 10 * time.Minute, Queue: 64,
 		Memory: 512 << 20, Tmp: 64 << 20, Processes: 64}
 	if h.Limits != want || h.Workers != 2 || h.Parked != 16 || h.Sandbox != (Sandbox{First: 1879048192, Count: 64}) {
 		t.Errorf("%+v", h)
@@ -88,6 +90,36 @@ func TestHookdFaults(t *testing.T) {
 		"disclose":           {"name: shop", "name: shop\n    disclose: all", "repositories[0].disclose:"},
 		"report":             {"name: shop", "name: shop\n    report: true", "repositories[0].report:"},
 		"limits order":       {"sandbox:", "limits: {call: 5m}\nsandbox:", "hookd.yaml:7: limits: call 5m0s"},
+		"load":               {"sandbox:", "limits: {load: 3m}\nsandbox:", "hookd.yaml:7: limits: load 3m0s, lane 2m0s"},
+		"tier":               {"uids: {first", "tier: 3\n  uids: {first", `hookd.yaml:8: sandbox.tier: is "3"; one of auto, 1, 2 is needed`},
+		"tier of words":      {"uids: {first", "tier: [1]\n  uids: {first", "hookd.yaml:8: sandbox.tier: is a list"},
+		"tier 2 alone":       {"uids: {first: 1879048192, count: 64}", "tier: 2", "hookd.yaml:8: sandbox.tier: tier 2 needs uids"},
+		"tier and switch":    {"uids: {first: 1879048192, count: 64}", "tier: 1\n  development: true", "sandbox.tier: stands beside the development switch"},
+		"cgroup":             {"uids: {first", "cgroup: mine\n  uids: {first", `hookd.yaml:8: sandbox.cgroup: is "mine"; auto, none or`},
+		"cgroup elsewhere":   {"uids: {first", "cgroup: /srv/x\n  uids: {first", `"/srv/x" is no directory below /sys/fs/cgroup`},
+		"cgroup and up":      {"uids: {first", "cgroup: /sys/fs/cgroup/../x\n  uids: {first", "sandbox.cgroup: \"/sys/fs/cgroup/../x\" is not a plain path"},
+		"cgroup and switch":  {"uids: {first: 1879048192, count: 64}", "cgroup: none\n  development: true", "sandbox.cgroup: stands beside the development switch"},
+		"node":               {"name: shop", "name: shop\n    node: node", "hookd.yaml:12: repositories[0].node: \"node\" is not an absolute path"},
+		"judge library":      {"name: shop", "name: shop\n    judge_library: lib", "hookd.yaml:12: repositories[0].judge_library:"},
+		"root relative":      {"name: shop", "name: shop\n    roots: [opt]", "hookd.yaml:12: repositories[0].roots[0]: \"opt\" is not an absolute path"},
+		"root of all":        {"name: shop", "name: shop\n    roots: [/]", "roots[0]: \"/\" is the whole host"},
+		"root with usr":      {"name: shop", "name: shop\n    roots: [/usr/local]", "is below /usr, which every command sees"},
+		"root of the system": {"name: shop", "name: shop\n    roots: [/opt/a, /run/x]", "roots[1]: \"/run/x\" cannot be shown to pushed code"},
+		"root in /var":       {"name: shop", "name: shop\n    roots: [/var]", "roots[0]: \"/var\" cannot be shown to pushed code"},
+		"root of a tree":     {"name: shop", "name: shop\n    roots: [/tree]", "/tree is the system's or the sandbox's own"},
+		"root of temporary":  {"name: shop", "name: shop\n    roots: [/tmp]", "would replace /tmp"},
+		"root twice":         {"name: shop", "name: shop\n    roots: [/opt/a, /opt/a]", "roots[1]: \"/opt/a\" stands in line 12 already"},
+		"no roots":           {"name: shop", "name: shop\n    roots: []", "roots: is an empty list"},
+		"build without run":  {"name: shop", "name: shop\n    build: {output: [b]}", "hookd.yaml:12: repositories[0].build.run: is missing"},
+		"build of nothing":   {"name: shop", "name: shop\n    build: {run: [[make]]}", "build.output: is missing"},
+		"build of words":     {"name: shop", "name: shop\n    build: {run: [make], output: [b]}", "build.run[0]: is a string; a list is needed"},
+		"build of no word":   {"name: shop", "name: shop\n    build: {run: [[]], output: [b]}", "build.run[0]: is an empty list"},
+		"build over all":     {"name: shop", "name: shop\n    build: {run: [[make]], output: [.]}", "build.output[0]: is the whole tree"},
+		"build outside":      {"name: shop", "name: shop\n    build: {run: [[make]], output: [../b]}", "build.output[0]: \"../b\" is no directory of the tree"},
+		"build twice":        {"name: shop", "name: shop\n    build: {run: [[make]], output: [b, b/]}", "build.output[1]: \"b\" stands in line 12 already"},
+		"build too long":     {"name: shop", "name: shop\n    build: {run: [[make]], output: [b], time: 20m}", "hookd.yaml:12: repositories[0].build: time 20m0s is more than a whole replay"},
+		"build small":        {"name: shop", "name: shop\n    build: {run: [[make]], output: [b], tmp: 1KiB}", "build.tmp: 1KiB is out of range"},
+		"build otherwise":    {"name: shop", "name: shop\n    build: {run: [[make]], output: [b], network: true}", "build.network: unknown key"},
 		"no data":            {"data: /var/lib/sealgate/hookd\n", "", "data: is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +132,34 @@ func TestHookdFaults(t *testing.T) {
 				t.Errorf("fault %v\nwant %s", err, c.want)
 			}
 		})
+	}
+}
+
+func TestHookdNamesWhatSandboxesAreMadeOf(t *testing.T) {
+	h, err := loadHookd(t, strings.Replace(goodHookd, "uids:", "tier: 2\n  cgroup: /sys/fs/cgroup/pids/sealgate\n  uids:", 1)+`    roots: [/opt/python, /srv/libs]
+    node: /opt/node/bin/node
+    judge_library: /srv/judge
+    build: {run: [[make, ext], [cp, a, out]], output: [build, out/x], time: 90s, tmp: 2GiB}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Sandbox != (Sandbox{First: 1879048192, Count: 64, Tier: 2, Cgroup: "/sys/fs/cgroup/pids/sealgate"}) {
+		t.Errorf("%+v", h.Sandbox)
+	}
+	r := h.Repositories[0]
+	if !slices.Equal(r.Roots, []string{"/opt/python", "/srv/libs"}) || r.Node != "/opt/node/bin/node" || r.Judge != "/srv/judge" {
+		t.Errorf("%+v", r)
+	}
+	want := &Build{Run: [][]string{{"make", "ext"}, {"cp", "a", "out"}}, Output: []string{"build", "out/x"}, Time: 90 * time.Second, Tmp: 2 << 30, Memory: 1 << 30}
+	if !reflect.DeepEqual(r.Build, want) {
+		t.Errorf("build %+v, want %+v", r.Build, want)
+	}
+	for text, want := range map[string]Sandbox{"tier: 1": {Tier: 1}, "tier: auto": {}, "cgroup: auto": {}, "cgroup: none": {Cgroup: "none"}} {
+		h, err := loadHookd(t, strings.Replace(goodHookd, "uids: {first: 1879048192, count: 64}", text, 1))
+		if err != nil || h.Sandbox != want {
+			t.Errorf("%s: %+v, %v", text, h.Sandbox, err)
+		}
 	}
 }
 
