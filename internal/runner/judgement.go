@@ -258,16 +258,12 @@ func (c *judgement) conclude(ctx context.Context) (packet.Packet, error) {
 // fill writes what is known of a request before anything is judged.
 func (c *judgement) fill() {
 	r, q := c.runner, c.req
-	tier := 1
-	if !r.Sandbox.Sealed() {
-		tier = 0
-	}
 	c.record = packet.Record{
 		Repository: c.repo.ID, RepositoryName: c.repo.Name,
 		Refs:      []packet.Ref{{Name: q.Ref, Class: string(q.Class), Old: q.Old, New: q.New}},
 		ParentSHA: q.Base, PatchSHA: q.New, Tree: q.Tree, Authorised: q.Authorised,
 		Push: q.Push, Pusher: q.Pusher, Policy: c.repo.TableSHA, Version: r.Version,
-		Environ: packet.Environment{Tier: tier, SingleUID: r.Sandbox.SingleUID(), Unsealed: !r.Sandbox.Sealed(),
+		Environ: packet.Environment{Tier: r.Sandbox.Level(), Sandbox: r.Sandbox.Tier(), SingleUID: r.Sandbox.SingleUID(), Unsealed: !r.Sandbox.Sealed(),
 			Runner: c.version, Python: c.repo.Python, Library: c.repo.Library, Host: r.host, Limits: r.Limits.named()},
 		Times: packet.Times{Asked: c.asked, Started: c.begun},
 	}
