@@ -4,13 +4,19 @@ package sandbox
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Inside, every command is the same user, and on the same host where its Spec
@@ -19,6 +25,162 @@ const (
 	insideID   = "1000"
 	insideHost = "sandbox"
 )
+
+// bwrapTier is bubblewrap with every namespace.
+type bwrapTier struct{ sb *Sandbox }
+
+func (t bwrapTier) level() int { return 1 }
+
+func (t bwrapTier) name() string {
+	if t.sb.ownUIDs {
+		return "1: bubblewrap, own uids"
+	}
+	return "1: bubblewrap, single uid"
+}
+
+func (t bwrapTier) facts() []string {
+	if t.sb.noNested {
+		return []string{"nested user namespaces forbidden by bubblewrap and by seccomp"}
+	}
+	return []string{"nested user namespaces forbidden by seccomp alone"}
+}
+
+func (t bwrapTier) path(_, target string) string { return target }
+
+func (t bwrapTier) grip(p *process) grip { return &bwrapGrip{p: p, first: -1} }
+
+// prepare gives bubblewrap three descriptors of its own, which it closes before
+// the command runs.
+func (t bwrapTier) prepare(pl *plumbing, cmd *exec.Cmd, _ int, s Spec, l Limits) error {
+	args, argsWrite, err := pl.toChild()
+	if err != nil {
+		return err
+	}
+	filter, filterWrite, err := pl.toChild()
+	if err != nil {
+		return err
+	}
+	report, reportRead, err := pl.fromChild()
+	if err != nil {
+		return err
+	}
+	pl.statusRead = reportRead
+	argsFD := 3 + len(cmd.ExtraFiles)
+	cmd.ExtraFiles = append(cmd.ExtraFiles, args, filter, report)
+	words := append(t.sb.bwrapArgs(s, l), "--seccomp", strconv.Itoa(argsFD+1), "--json-status-fd", strconv.Itoa(argsFD+2))
+	pl.writes = []write{
+		{argsWrite, []byte(strings.Join(words, "\x00") + "\x00")},
+		{filterWrite, t.sb.filter},
+	}
+	cmd.Path = t.sb.config.Bwrap
+	cmd.Args = append([]string{"bwrap", "--args", strconv.Itoa(argsFD), "--"}, append(l.argv(1), s.Argv...)...)
+	return nil
+}
+
+// bwrapGrip is bubblewrap outside (the monitor, hookd's child), and inside its
+// first process, whose end is the end of everything in the pid namespace.
+type bwrapGrip struct {
+	p     *process
+	first int // pidfd of the first process inside; -1 none
+	// whether the command was started, and how it ended
+	exited bool
+	code   int
+}
+
+// read reads bubblewrap's reports (--json-status-fd): first the pid of the
+// first process inside, at the end the exit code. The latter is missing when
+// the command was never started.
+func (g *bwrapGrip) read(r *os.File) {
+	var report struct {
+		Child *int `json:"child-pid"`
+		Exit  *int `json:"exit-code"`
+	}
+	d := json.NewDecoder(r)
+	if d.Decode(&report) == nil && report.Child != nil {
+		g.meet(*report.Child)
+	}
+	close(g.p.known)
+	for d.Decode(&report) == nil {
+		if report.Exit != nil {
+			g.exited, g.code = true, *report.Exit
+		}
+	}
+}
+
+// meet takes hold of the first process inside. The monitor is not reaped
+// before this returns, so a process that is the monitor's child is the right
+// one even if numbers were handed out again.
+func (g *bwrapGrip) meet(pid int) {
+	p := g.p
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // gone already
+	}
+	if parentOf(pid) != p.cmd.Process.Pid {
+		_ = unix.Close(fd)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g.first = fd
+	if p.killed {
+		g.killFirst()
+		return
+	}
+	p.helpers.Go(func() { p.watchMemory(func() int64 { return memoryBelow(pid) }) })
+}
+
+// kill ends the first process inside: the kernel then ends the namespace, and
+// the monitor follows. Killing the monitor first could leave a first process
+// that has not yet asked for its parent-death signal.
+func (g *bwrapGrip) kill() { g.killFirst() }
+
+func (g *bwrapGrip) killFirst() {
+	if g.first >= 0 {
+		_ = unix.PidfdSendSignal(g.first, unix.SIGKILL, nil, 0)
+	}
+}
+
+func (g *bwrapGrip) force() {
+	g.killFirst()
+	g.p.killGroup()
+}
+
+func (g *bwrapGrip) reaped() {}
+
+// bury sees the first process dead, and with it everything inside.
+func (g *bwrapGrip) bury(time.Time) error {
+	g.p.mu.Lock()
+	g.killFirst()
+	first := g.first
+	g.first = -1
+	g.p.mu.Unlock()
+	if first >= 0 {
+		waitReadable(first)
+		_ = unix.Close(first)
+	}
+	return nil
+}
+
+func (g *bwrapGrip) outcome(state *os.ProcessState, killed bool, stderr []byte) (int, string, error) {
+	switch {
+	case g.exited:
+		exit, signal := decodeShell(g.code)
+		return exit, signal, nil
+	case killed:
+		return -1, unix.SIGKILL.String(), nil
+	default:
+		return 0, "", fmt.Errorf("set up sandbox: bubblewrap ended with %v: %q", state, stderr)
+	}
+}
+
+// decodeShell undoes what bubblewrap does to a death by signal.
+func decodeShell(code int) (exit int, signal string) {
+	if code > 128 && code <= 128+64 {
+		return -1, syscall.Signal(code - 128).String()
+	}
+	return code, ""
+}
 
 // bwrapArgs is the whole of bubblewrap's command line but the file descriptors
 // and the command, one element an argument. It travels through a pipe, so that

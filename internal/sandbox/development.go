@@ -4,8 +4,40 @@ package sandbox
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"time"
 )
+
+// plainTier is no sandbox: it is only there in development.
+type plainTier struct{}
+
+func (plainTier) level() int   { return 0 }
+func (plainTier) name() string { return "development: none" }
+func (plainTier) facts() []string {
+	return []string{"no sandbox: pushed code can read and write what hookd can"}
+}
+func (plainTier) path(source, _ string) string { return source }
+func (plainTier) grip(p *process) grip         { return plainGrip{p} }
+
+func (plainTier) prepare(_ *plumbing, cmd *exec.Cmd, _ int, s Spec, l Limits) error {
+	return plainCommand(cmd, s, l)
+}
+
+// plainGrip is a process group.
+type plainGrip struct{ p *process }
+
+func (g plainGrip) read(*os.File) { close(g.p.known) }
+func (g plainGrip) kill()         { g.p.killGroup() }
+func (g plainGrip) force()        { g.p.killGroup() }
+func (g plainGrip) reaped()       { g.p.killGroup() }
+
+func (g plainGrip) bury(time.Time) error { return nil }
+
+func (g plainGrip) outcome(state *os.ProcessState, _ bool, _ []byte) (int, string, error) {
+	exit, signal := decode(state)
+	return exit, signal, nil
+}
 
 // plainCommand is a command without a sandbox: limits and a process group,
 // nothing else. Nothing can be mounted, so a bind must name its own place.

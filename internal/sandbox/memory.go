@@ -14,10 +14,10 @@ import (
 // between, a command can only take what two or three cores can touch.
 const watchEvery = 250 * time.Millisecond
 
-// watchMemory ends a command whose processes together exceed limit. The limit
+// watchMemory ends a command whose processes together exceed their limit. The limit
 // of data holds what a process has for itself; without a cgroup nothing but this
 // holds their sum, and what they have mapped together.
-func (p *process) watchMemory(first int, limit int64) {
+func (p *process) watchMemory(measure func() int64) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
@@ -26,7 +26,7 @@ func (p *process) watchMemory(first int, limit int64) {
 			return
 		case <-tick.C:
 		}
-		if memoryBelow(first) > limit {
+		if measure() > p.total {
 			p.memoryOut()
 			return
 		}

@@ -4,13 +4,10 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,16 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grace is how long bubblewrap may take to end after its first process was
-// killed, before it is killed itself.
+// grace is how long a command may take to end after the tier's own kill,
+// before hookd's child is killed itself.
 const grace = 2 * time.Second
 
 // handOver is how long bubblewrap may take to read arguments that are larger
 // than a pipe.
 const handOver = 30 * time.Second
 
-// process is one running command: bubblewrap outside (the monitor), and inside
-// its first process, whose end is the end of everything in the pid namespace.
+// process is one running command.
 type process struct {
 	sb      *Sandbox
 	slot    int
@@ -39,25 +35,18 @@ type process struct {
 	stderr  *capture
 	reads   []*os.File
 	stdin   chan struct{} // closed when stdin is written; nil without
-	status  chan status
-	known   chan struct{} // closed when first is settled
+	grip    grip
+	known   chan struct{} // closed when grip holds what there is to hold
+	told    chan struct{} // closed when grip has read all reports
 	stops   []func() bool
 	ended   chan struct{}
 
 	mu         sync.Mutex
-	first      int // pidfd of the first process inside; -1 none
 	killed     bool
 	timedOut   bool
 	overMemory bool
 	reaped     bool
 	helpers    sync.WaitGroup // what may kill; Wait waits for them
-}
-
-// status is what bubblewrap reported: whether the command was started, and how
-// it ended.
-type status struct {
-	exited bool
-	code   int
 }
 
 // Start starts one command. It waits for a free slot under ctx; ctx also ends
@@ -111,9 +100,10 @@ func (sb *Sandbox) launch(ctx context.Context, slot int, s Spec, l Limits) (*pro
 		return nil, err
 	}
 	p := &process{
-		sb: sb, slot: slot, cmd: cmd, started: time.Now(), total: l.Total, first: -1,
-		status: make(chan status, 1), known: make(chan struct{}), ended: make(chan struct{}),
+		sb: sb, slot: slot, cmd: cmd, started: time.Now(), total: l.Total,
+		known: make(chan struct{}), told: make(chan struct{}), ended: make(chan struct{}),
 	}
+	p.grip = sb.tier.grip(p)
 	if err := sb.thread.start(cmd); err != nil {
 		return nil, err
 	}
@@ -190,40 +180,15 @@ func closeAll(files []*os.File) {
 }
 
 // command is everything about a start but the start. Descriptors of the
-// command come first, so that they keep their numbers inside; bubblewrap's own
-// follow, and it closes them before the command runs.
+// command come first, so that they keep their numbers inside; the tier's own
+// follow.
 func (sb *Sandbox) command(pl *plumbing, slot int, s Spec, l Limits) (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Dir: "/", Env: []string{}, ExtraFiles: append([]*os.File{}, s.Files...)}
 	cmd.SysProcAttr = sb.attributes(slot, s.Role)
 	if err := sb.streams(pl, cmd, s); err != nil {
 		return nil, err
 	}
-	if sb.config.Development {
-		return cmd, plainCommand(cmd, s, l)
-	}
-	args, argsWrite, err := pl.toChild()
-	if err != nil {
-		return nil, err
-	}
-	filter, filterWrite, err := pl.toChild()
-	if err != nil {
-		return nil, err
-	}
-	report, reportRead, err := pl.fromChild()
-	if err != nil {
-		return nil, err
-	}
-	pl.statusRead = reportRead
-	argsFD := 3 + len(cmd.ExtraFiles)
-	cmd.ExtraFiles = append(cmd.ExtraFiles, args, filter, report)
-	words := append(sb.bwrapArgs(s, l), "--seccomp", strconv.Itoa(argsFD+1), "--json-status-fd", strconv.Itoa(argsFD+2))
-	pl.writes = []write{
-		{argsWrite, []byte(strings.Join(words, "\x00") + "\x00")},
-		{filterWrite, sb.filter},
-	}
-	cmd.Path = sb.config.Bwrap
-	cmd.Args = append([]string{"bwrap", "--args", strconv.Itoa(argsFD), "--"}, append(l.argv(1), s.Argv...)...)
-	return cmd, nil
+	return cmd, sb.tier.prepare(pl, cmd, slot, s, l)
 }
 
 func (sb *Sandbox) attributes(slot int, role Role) *syscall.SysProcAttr {
@@ -269,7 +234,10 @@ func (p *process) watch(ctx context.Context, pl *plumbing, s Spec, l Limits) {
 	if pl.feed != nil {
 		p.stdin = feed(pl.feed, s.Stdin)
 	}
-	go p.readStatus(pl.statusRead)
+	go func() {
+		defer close(p.told)
+		p.grip.read(pl.statusRead)
+	}()
 	for _, w := range pl.writes {
 		_ = w.to.SetWriteDeadline(time.Now().Add(handOver))
 		_, _ = w.to.Write(w.data) // one that fails ends bubblewrap, and its report says so
@@ -278,54 +246,6 @@ func (p *process) watch(ctx context.Context, pl *plumbing, s Spec, l Limits) {
 	p.reads = pl.keep()
 	timer := time.AfterFunc(l.Wall, p.timeOut)
 	p.stops = []func() bool{timer.Stop, context.AfterFunc(ctx, p.timeOut)}
-}
-
-// readStatus reads bubblewrap's reports (--json-status-fd): first the pid of
-// the first process inside, at the end the exit code. The latter is missing
-// when the command was never started.
-func (p *process) readStatus(r *os.File) {
-	var s status
-	defer func() { p.status <- s }()
-	if r == nil { // no sandbox, nothing reports
-		close(p.known)
-		return
-	}
-	var report struct {
-		Child *int `json:"child-pid"`
-		Exit  *int `json:"exit-code"`
-	}
-	d := json.NewDecoder(r)
-	if d.Decode(&report) == nil && report.Child != nil {
-		p.meet(*report.Child)
-	}
-	close(p.known)
-	for d.Decode(&report) == nil {
-		if report.Exit != nil {
-			s = status{exited: true, code: *report.Exit}
-		}
-	}
-}
-
-// meet takes hold of the first process inside. The monitor is not reaped
-// before this returns, so a process that is the monitor's child is the right
-// one even if numbers were handed out again.
-func (p *process) meet(pid int) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return // gone already
-	}
-	if parentOf(pid) != p.cmd.Process.Pid {
-		_ = unix.Close(fd)
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.first = fd
-	if p.killed {
-		p.killFirst()
-		return
-	}
-	p.helpers.Go(func() { p.watchMemory(pid, p.total) })
 }
 
 // Kill ends the command and everything that it started.
@@ -345,29 +265,17 @@ func (p *process) timeOut() {
 	p.kill()
 }
 
-// kill ends the first process inside: the kernel then ends the namespace, and
-// the monitor follows. Killing the monitor first could leave a first process
-// that has not yet asked for its parent-death signal. mu is held.
+// kill ends the command once. mu is held.
 func (p *process) kill() {
 	if p.killed || p.reaped {
 		return
 	}
 	p.killed = true
-	if p.sb.config.Development {
-		p.killGroup()
-		return
-	}
-	p.killFirst()
+	p.grip.kill()
 	p.helpers.Go(p.killLate)
 }
 
-func (p *process) killFirst() {
-	if p.first >= 0 {
-		_ = unix.PidfdSendSignal(p.first, unix.SIGKILL, nil, 0)
-	}
-}
-
-// killLate ends a bubblewrap that hangs before or after its work.
+// killLate ends a command that hangs before or after its work.
 func (p *process) killLate() {
 	select {
 	case <-p.ended:
@@ -376,12 +284,10 @@ func (p *process) killLate() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.killFirst()
-	p.killGroup()
+	p.grip.force()
 }
 
-// killGroup ends the monitor, and the first process while it is still in the
-// monitor's group. mu is held.
+// killGroup ends hookd's child and what is still in its group. mu is held.
 func (p *process) killGroup() {
 	if !p.reaped {
 		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
@@ -403,7 +309,7 @@ func (p *process) finish() (Result, error) {
 	<-p.known
 	state, waitErr := p.reap()
 	p.bury()
-	s := <-p.status
+	<-p.told
 	for _, stop := range p.stops {
 		stop()
 	}
@@ -411,46 +317,32 @@ func (p *process) finish() (Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.TimedOut, r.OverTotal = p.timedOut, p.overMemory
-	switch {
-	case waitErr != nil:
+	if waitErr != nil {
 		return Result{}, fmt.Errorf("wait for sandboxed command: %w", waitErr)
-	case p.sb.config.Development:
-		r.Exit, r.Signal = decode(state)
-	case s.exited:
-		r.Exit, r.Signal = decodeShell(s.code)
-	case p.killed:
-		r.Exit, r.Signal = -1, unix.SIGKILL.String()
-	default:
-		return Result{}, fmt.Errorf("set up sandbox: bubblewrap ended with %v: %q", state, r.Stderr)
+	}
+	var err error
+	r.Exit, r.Signal, err = p.grip.outcome(state, p.killed, r.Stderr)
+	if err != nil {
+		return Result{}, err
 	}
 	return r, nil
 }
 
-// reap waits for the monitor without holding mu, then marks its number as no
+// reap waits for hookd's child without holding mu, then marks its number as no
 // longer ours.
 func (p *process) reap() (*os.ProcessState, error) {
 	waitForExit(p.cmd.Process.Pid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.sb.config.Development {
-		p.killGroup()
-	}
+	p.grip.reaped()
 	p.reaped = true
 	return p.cmd.Process.Wait()
 }
 
-// bury sees the first process dead, and with it everything inside, then takes
-// what is left in the pipes.
+// bury sees everything that the command started dead, then takes what is left
+// in the pipes.
 func (p *process) bury() {
-	p.mu.Lock()
-	p.killFirst()
-	first := p.first
-	p.first = -1
-	p.mu.Unlock()
-	if first >= 0 {
-		waitReadable(first)
-		_ = unix.Close(first)
-	}
+	_ = p.grip.bury(time.Time{})
 	close(p.ended)
 	p.helpers.Wait()
 	for _, r := range p.reads {
@@ -470,14 +362,6 @@ func (p *process) result() Result {
 		Dropped: p.stdout.dropped + p.stderr.dropped,
 		Wall:    time.Since(p.started),
 	}
-}
-
-// decodeShell undoes what bubblewrap does to a death by signal.
-func decodeShell(code int) (exit int, signal string) {
-	if code > 128 && code <= 128+64 {
-		return -1, syscall.Signal(code - 128).String()
-	}
-	return code, ""
 }
 
 func decode(state *os.ProcessState) (exit int, signal string) {

@@ -84,6 +84,7 @@ type Config struct {
 // Sandbox starts untrusted commands. Open makes one.
 type Sandbox struct {
 	config   Config
+	tier     tier
 	ownUIDs  bool
 	noNested bool // bubblewrap itself forbids user namespaces inside
 	filter   []byte
@@ -128,10 +129,12 @@ func Open(ctx context.Context, c Config) (*Sandbox, error) {
 
 func (sb *Sandbox) open(ctx context.Context) error {
 	if sb.config.Development {
+		sb.tier = plainTier{}
 		sb.fillSlots(0, singleUIDSlots)
 		sb.thread = startSpawner()
 		return nil
 	}
+	sb.tier = bwrapTier{sb}
 	if err := sb.checkHost(); err != nil {
 		return err
 	}
@@ -288,24 +291,10 @@ func (sb *Sandbox) try(ctx context.Context) error {
 }
 
 // Tier says in the packet's words what separates commands from hookd.
-func (sb *Sandbox) Tier() string {
-	switch {
-	case sb.config.Development:
-		return "development: none"
-	case sb.ownUIDs:
-		return "1: bubblewrap, own uids"
-	default:
-		return "1: bubblewrap, single uid"
-	}
-}
+func (sb *Sandbox) Tier() string { return sb.tier.name() }
 
 // Level is the tier as a number: 1, 2, or 0 for no sandbox at all.
-func (sb *Sandbox) Level() int {
-	if sb.config.Development {
-		return 0
-	}
-	return 1
-}
+func (sb *Sandbox) Level() int { return sb.tier.level() }
 
 // Slots says how many more commands can run now, and how many at most.
 func (sb *Sandbox) Slots() (free, total int) { return len(sb.slots), cap(sb.slots) }
@@ -320,14 +309,9 @@ func (sb *Sandbox) Sealed() bool { return !sb.config.Development }
 // Facts are lines for the log at start and for an admin's eyes: what holds and
 // what this host does not offer.
 func (sb *Sandbox) Facts() []string {
-	facts := []string{"tier " + sb.Tier(), fmt.Sprintf("slots %d", cap(sb.slots))}
-	if sb.config.Development {
-		return append(facts, "no sandbox: pushed code can read and write what hookd can")
-	}
-	if sb.noNested {
-		facts = append(facts, "nested user namespaces forbidden by bubblewrap and by seccomp")
-	} else {
-		facts = append(facts, "nested user namespaces forbidden by seccomp alone")
+	facts := append([]string{"tier " + sb.Tier(), fmt.Sprintf("slots %d", cap(sb.slots))}, sb.tier.facts()...)
+	if !sb.Sealed() {
+		return facts
 	}
 	if !canWatchMemory() {
 		return append(facts, "memory is bounded a process only: this kernel has no CONFIG_PROC_CHILDREN")
@@ -401,10 +385,7 @@ func chmodShared(name string, entry fs.DirEntry) error {
 // (Development), source at its own path. Build a command's arguments from the
 // Target of what this returns.
 func (sb *Sandbox) Bind(source, target string) Bind {
-	if sb.config.Development {
-		target = source
-	}
-	return Bind{Source: source, Target: target}
+	return Bind{Source: source, Target: sb.tier.path(source, target)}
 }
 
 // Close kills what still runs and ends the starting thread. Start fails
