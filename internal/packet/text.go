@@ -267,7 +267,7 @@ func (t *text) tail() {
 	for _, n := range d.Notes {
 		t.line("  note         %s", clean(n))
 	}
-	t.line("  sandbox      tier %d, %d pass(es), python %s", d.Environ.Tier, d.Environ.Passes, clean(d.Environ.Python))
+	t.line("  sandbox      tier %s, %d pass(es), python %s", clean(d.Environ.tier()), d.Environ.Passes, clean(d.Environ.Python))
 	t.line("  seal         %s (manifest %s)", short(d.SealDigest), short(d.ManifestSHA256))
 	t.line("  follows      %s", short(d.Previous))
 }
