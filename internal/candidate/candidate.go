@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sealgate/sealgate/internal/sandbox"
@@ -71,7 +72,7 @@ const (
 	Hygiene         // bytes that nobody asked for, or not one reply to the request asked
 	Malformed       // a reply that is no value, or a value that cannot travel
 	Late            // no reply within the limit
-	Killed          // ended from outside: says nothing about the pushed code, and is tried again
+	Killed          // killed, or ended for memory: not told apart from an end that somebody else made, so it says nothing
 )
 
 // Fault is what a candidate did wrong. It is a decision about the pushed code;
@@ -246,7 +247,25 @@ func (c *Candidate) ask(q []byte, limit time.Duration) ([]byte, error) {
 	return unwrap(reply, ident)
 }
 
-// broken tells a limit from a death from a frame that makes no sense.
+// ownEnd is how long a candidate that has closed its side may take to end by
+// itself: who killed it shows only before we do.
+const ownEnd = 2 * time.Second
+
+// endedAlone waits a little for the end of a process whose side is closed.
+func (c *Candidate) endedAlone() bool {
+	timer := time.NewTimer(ownEnd)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// broken tells a limit from a kill from a death from a frame that makes no sense.
+// A process that kills itself looks like one that the kernel killed for memory, or
+// a person by hand: both are Killed.
 func (c *Candidate) broken(err error, limit time.Duration) error {
 	var f *Fault
 	switch {
@@ -255,18 +274,25 @@ func (c *Candidate) broken(err error, limit time.Duration) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fault(Late, "no reply within %v", limit)
 	}
+	alone := c.endedAlone()
 	c.Kill()
 	<-c.done
-	if c.err != nil {
+	switch {
+	case c.err != nil:
 		return fmt.Errorf("wait for candidate: %w", c.err)
-	}
-	if c.exit.TimedOut {
+	case c.exit.TimedOut:
 		return fault(Late, "the candidate outlived its limit")
+	case c.exit.OverTotal:
+		return fault(Killed, "the candidate was killed: its processes used more memory together than they may")
+	case !alone:
+		return fault(Dead, "the candidate closed its side")
+	case c.exit.Signal == syscall.SIGKILL.String():
+		return fault(Killed, "the candidate was killed, from outside or by itself")
+	case c.exit.Signal != "":
+		return fault(Dead, "the candidate ended by a signal (%s)", c.exit.Signal)
+	default:
+		return fault(Dead, "the candidate ended with status %d", c.exit.Exit)
 	}
-	if c.exit.Signal != "" {
-		return fault(Dead, "the candidate ended by a signal or closed its side (%s)", c.exit.Signal)
-	}
-	return fault(Dead, "the candidate ended with status %d", c.exit.Exit)
 }
 
 // unwrap takes a reply out of its envelope, which has one spelling.

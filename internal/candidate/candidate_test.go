@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sealgate/sealgate/internal/candidate/candidatetest"
+	"github.com/sealgate/sealgate/internal/sandbox"
 )
 
 const python = "/usr/bin/python3"
@@ -68,6 +71,11 @@ func TestFaultsOfACandidate(t *testing.T) {
 	}{
 		"ends":           {"import os\ndef f():\n    os._exit(4)\n", Dead},
 		"closes":         {"import os\ndef f():\n    os.close(4)\n", Dead},
+		"closes, stays":  {"import os, time\ndef f():\n    os.close(4)\n    time.sleep(600)\n", Dead},
+		"aborts":         {"import os\ndef f():\n    os.abort()\n", Dead},
+		"ends itself":    {"import os, signal\ndef f():\n    os.kill(os.getpid(), signal.SIGTERM)\n", Dead},
+		"kills itself":   {"import os, signal\ndef f():\n    os.kill(os.getpid(), signal.SIGKILL)\n", Killed},
+		"kills midway":   {"import os, signal\ndef f():\n    os.write(4, b'\\0\\0\\1\\0abc')\n    os.kill(os.getpid(), signal.SIGKILL)\n", Killed},
 		"hangs":          {"import time\ndef f():\n    time.sleep(600)\n", Late},
 		"announces much": {"import os\ndef f():\n    os.write(4, b'\\xff\\xff\\xff\\xff')\n", Hygiene},
 		"announces none": {"import os\ndef f():\n    os.write(4, bytes(4))\n", Hygiene},
@@ -87,6 +95,67 @@ func TestFaultsOfACandidate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A kill from outside says nothing about the pushed code, whenever it comes.
+func TestACandidateThatSomebodyKilledIsToldApart(t *testing.T) {
+	for _, when := range []string{"while it waits", "at work"} {
+		c := opened(t, config(t, "import os, time\ndef pid():\n    return os.getpid()\ndef f():\n    time.sleep(600)\n"))
+		ask := func(name string) ([]byte, error) {
+			return c.Ask(fmt.Appendf(nil, `["method",[],[],[],["o",1],"%s",[],[]]`, name), limit)
+		}
+		if _, err := c.Ask([]byte(`["import",[],[],[],"lib"]`), limit); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := ask("pid")
+		var said []any
+		if err := errors.Join(err, json.Unmarshal(reply, &said)); err != nil {
+			t.Fatal(err)
+		}
+		kill := func() { _ = syscall.Kill(int(said[1].(float64)), syscall.SIGKILL) }
+		if when == "at work" {
+			time.AfterFunc(200*time.Millisecond, kill)
+		} else {
+			kill()
+		}
+		_, err = ask("f")
+		var f *Fault
+		if !errors.As(err, &f) || f.Cause != Killed {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+}
+
+// The sandbox ends what takes too much memory together: it may have been one
+// process too many on this host, and it is tried again.
+func TestACandidateThatTookTooMuchTogetherIsKilled(t *testing.T) {
+	c := config(t, "import os\ndef f():\n    os._exit(1)\n")
+	c.Starter = greedy{c.Starter}
+	made := opened(t, c)
+	if _, err := made.Ask([]byte(`["import",[],[],[],"lib"]`), limit); err != nil {
+		t.Fatal(err)
+	}
+	_, err := made.Ask([]byte(`["method",[],[],[],["o",1],"f",[],[]]`), limit)
+	var f *Fault
+	if !errors.As(err, &f) || f.Cause != Killed || !strings.Contains(f.Detail, "memory") {
+		t.Errorf("%v", err)
+	}
+}
+
+// greedy says of every command that it was ended for its memory.
+type greedy struct{ sandbox.Starter }
+
+func (g greedy) Start(ctx context.Context, s sandbox.Spec) (sandbox.Process, error) {
+	p, err := g.Starter.Start(ctx, s)
+	return overTotal{p}, err
+}
+
+type overTotal struct{ sandbox.Process }
+
+func (o overTotal) Wait() (sandbox.Result, error) {
+	r, err := o.Process.Wait()
+	r.OverTotal = true
+	return r, err
 }
 
 func TestBytesNobodyAskedForAreAFault(t *testing.T) {

@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func TestCheatsFailAndTheirTwinsPass(t *testing.T) {
 	for i, c := range cheats {
 		t.Run(c.name, func(t *testing.T) {
 			r := results[fmt.Sprintf("p%02dcheat", i)]
-			if r.OK || r.Ran != c.ran || !strings.Contains(r.Note, c.notes) {
+			if r.OK || r.Ran != c.ran || !strings.Contains(r.Note, c.notes) || r.Killed != (c.notes == "killed") {
 				t.Errorf("cheat: %s", r.summary())
 			}
 			if r := results[fmt.Sprintf("p%02dtwin", i)]; !r.OK {
@@ -287,6 +288,13 @@ def pure(x):
 	}
 	if got := fmt.Sprint(Compare(first, other)); got != "[left zone]" {
 		t.Errorf("coupled: %s\n%v\n%v", got, first, other)
+	}
+	killed := slices.Clone(first)
+	for i := range killed {
+		killed[i] = Result{ID: killed[i].ID, Killed: true}
+	}
+	if Compare(first, killed) != nil || Compare(killed, first) != nil {
+		t.Error("a pass whose process was killed differs from one that came to its end")
 	}
 	if Compare(first, first) != nil {
 		t.Error("a pass differs from itself")

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sealgate/sealgate/internal/candidate"
@@ -58,6 +59,8 @@ type Outcome struct {
 	Shown string
 	// TimedOut: a limit ended it. Not to be kept as a verdict.
 	TimedOut bool
+	// Killed: see Result.
+	Killed bool
 	// Note is for maintainers only.
 	Note string
 }
@@ -121,6 +124,9 @@ func CompareOutcomes(a, b []Outcome) (coupled []string) {
 	}
 	for _, o := range a {
 		p, ok := other[key{o.Hidden, o.ID}]
+		if o.Killed || p.Killed {
+			continue // nobody's outcome
+		}
 		if !ok || o.Ran != p.Ran || o.OK != p.OK || o.Loaded != p.Loaded {
 			coupled = append(coupled, o.ID)
 		}
@@ -395,6 +401,7 @@ func (t *trial) unloaded(reply []byte, fault *candidate.Fault, err error, show b
 	switch {
 	case fault != nil:
 		t.out.TimedOut = fault.Cause == candidate.Late
+		t.out.Killed = fault.Cause == candidate.Killed
 		shown = string(t.cand.Output())
 		t.say("%s did not load: %s", oneLine(t.v.Entry, maxDescribed), fault.Detail)
 	case candidate.Kind(reply) == candidate.Fail:
@@ -484,6 +491,7 @@ func longest(v candidate.Value) int {
 // broken decides about a row whose process did not answer as it should.
 func (t *trial) broken(i int, f *candidate.Fault) {
 	if f.Cause != candidate.Late {
+		t.out.Killed = f.Cause == candidate.Killed && t.out.Row == 0 // a row that did not hold is decided
 		t.bad(i+1, "%s", f.Detail)
 		return
 	}
@@ -656,6 +664,10 @@ func (t *trial) execute(i int) (r *ran, stderr string, goesOn bool, err error) {
 	case len(v[1].Text) >= maxOutput:
 		t.bad(i+1, "more than 1 MiB of output")
 		return nil, "", true, nil
+	case v[0].Whole == -int64(syscall.SIGKILL):
+		t.out.Killed = t.out.Row == 0
+		t.bad(i+1, "%s was killed, from outside or by itself", oneLine(t.v.Path, maxDescribed))
+		return nil, "", false, nil
 	}
 	return &ran{status: v[0].Whole, out: v[1].Text}, v[2].Text, true, nil
 }

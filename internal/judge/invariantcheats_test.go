@@ -98,7 +98,7 @@ func TestCheatsOfInvariantsFailAndTheirTwinsPass(t *testing.T) {
 			if o.OK || !o.Ran || !o.Loaded || o.Detail == "" || !strings.Contains(o.Note, cheat.notes) || len(o.Detail) > maxDetail {
 				t.Errorf("cheat: %s", o.summary())
 			}
-			if o.TimedOut != (cheat.notes == "no answer") {
+			if o.TimedOut != (cheat.notes == "no answer") || o.Killed != (cheat.notes == "killed") {
 				t.Errorf("cheat: %s", o.summary())
 			}
 			if o := outcomes[fmt.Sprintf("twin%02d", i)]; !o.OK {

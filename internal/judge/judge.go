@@ -165,6 +165,9 @@ type Result struct {
 	Shown string
 	// TimedOut: a limit ended it. Not to be kept as a verdict.
 	TimedOut bool
+	// Killed: its candidate was killed, and nothing tells by whom. It is no verdict
+	// at all: neither to be kept nor to be held against the pushed code.
+	Killed bool
 	// Note is for maintainers only: types, exception texts, refusals.
 	Note string
 }
@@ -271,6 +274,9 @@ func Compare(a, b []Result) (coupled []string) {
 	}
 	for _, r := range a {
 		o, ok := other[r.ID]
+		if r.Killed || o.Killed {
+			continue // nobody's outcome
+		}
 		if !ok || r.Ran != o.Ran || r.OK != o.OK || r.Loaded != o.Loaded || !slices.Equal(r.FailedFixtures, o.FailedFixtures) {
 			coupled = append(coupled, r.ID)
 		}

@@ -96,7 +96,7 @@ func (l *lane) endCandidate(c *candidate.Candidate, result *Result) {
 	case err == nil:
 	case errors.As(err, &f):
 		if result.Ran || result.Note == "" {
-			*result = Result{ID: result.ID, Loaded: result.Loaded, Calls: result.Calls, TimedOut: result.TimedOut, Note: f.Detail}
+			*result = Result{ID: result.ID, Loaded: result.Loaded, Calls: result.Calls, TimedOut: result.TimedOut, Killed: result.Killed, Note: f.Detail}
 		}
 	default:
 		l.mu.Lock()
@@ -308,6 +308,11 @@ func op(q []byte) string {
 
 // fault decides about a candidate that did not answer as it should.
 func (r *propertyRun) fault(f *candidate.Fault, loading, silent bool) {
+	if f.Cause == candidate.Killed {
+		r.result.Killed = true
+		r.decide("%s", f.Detail)
+		return
+	}
 	if loading {
 		r.result.TimedOut = f.Cause == candidate.Late
 		r.unloaded("the pushed code did not load: "+f.Detail, string(r.cand.Output()), silent)

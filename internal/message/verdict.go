@@ -304,6 +304,8 @@ func causeWords(v RefVerdict) (sentence string, hints []string) {
 		return "the pushed tree is too large or has names that cannot be", []string{"look for huge or oddly named files in the push"}
 	case replay.Interrupted:
 		return "the push was interrupted; nothing moved", []string{"push again"}
+	case replay.Killed:
+		return "a process of your code was killed in the replay, twice", []string{"push again; does it take much memory, or end itself by SIGKILL?"}
 	default:
 		return "the replay service gave no reason that this version knows", again
 	}

@@ -156,6 +156,7 @@ const (
 	SealInvalid  Cause = "seal-invalid"  // the sealed tree or its configuration has faults
 	TreeRefused  Cause = "tree-refused"  // the pushed tree cannot be laid out (limits, names)
 	Interrupted  Cause = "interrupted"   // the hook was told to stop
+	Killed       Cause = "killed"        // a process of the pushed code was killed, from outside or by itself
 )
 
 // Row is one row of the decision table that fired, as far as the disclosure

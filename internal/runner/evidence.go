@@ -85,6 +85,20 @@ func (e *evidence) complete() bool {
 	return true
 }
 
+// killed: a process of a lane was killed, and nothing tells by whom. The next push
+// tries again at once: it may well come to its end.
+func (e *evidence) killed() bool {
+	if e.properties != nil && len(e.properties.Killed) > 0 {
+		return true
+	}
+	for _, l := range e.invariants {
+		if slices.ContainsFunc(l.Rows, func(row invariantRow) bool { return row.Killed }) {
+			return true
+		}
+	}
+	return false
+}
+
 // take adds the lanes of another run, in place of those that were incomplete.
 func (e *evidence) take(o *evidence) {
 	if o.properties != nil {
@@ -156,6 +170,8 @@ type invariantRow struct {
 	// Neither of the passes held. One that fails in both is failed, in whatever way
 	// they differ.
 	Neither bool `json:"neither"`
+	// Killed: the process was, and nothing tells by whom. It is nobody's outcome.
+	Killed bool `json:"-"`
 }
 
 func (l *invariantLane) whole() bool { return l.Complete && len(l.Rows) > 0 }

@@ -59,8 +59,8 @@ func mergeOutcomes(list []judge.Invariant, results [passes][]judge.Outcome) (*in
 	text := laneText{left: maxLaneText, outputs: maxOutputs}
 	for i, v := range list {
 		first, second := results[0][i], results[1][i]
-		lane.Complete = lane.Complete && !first.TimedOut && !second.TimedOut
-		row := invariantRow{Outcome: report.Both(outcomeOf(first), outcomeOf(second)), Neither: !first.OK && !second.OK}
+		row := invariantRow{Outcome: report.Both(outcomeOf(first), outcomeOf(second)), Neither: !first.OK && !second.OK, Killed: first.Killed || second.Killed}
+		lane.Complete = lane.Complete && !first.TimedOut && !second.TimedOut && !row.Killed
 		row.ID, row.Kind, row.Source = v.ID, v.Kind.String(), packet.SourcePublic
 		row.Coupled = coupled[v.ID]
 		row.Ran = first.Ran && second.Ran
@@ -159,7 +159,7 @@ func (c *judgement) invariantFacts(facts policy.Facts) {
 	for _, v := range c.record.Invariants {
 		c.establish(facts, policy.InvariantNotRun, v.RowID())
 	}
-	anew := false
+	anew, killed := false, false
 	for _, k := range []laneKind{publicInvariants, sealedInvariants} {
 		found := c.evidence.invariants[k]
 		if found == nil {
@@ -173,7 +173,11 @@ func (c *judgement) invariantFacts(facts policy.Facts) {
 		for _, row := range found.Rows {
 			c.record.Invariants = append(c.record.Invariants, row.Invariant)
 			c.outcomeFacts(facts, row)
+			killed = killed || row.Killed
 		}
+	}
+	if killed {
+		c.unknown(facts, policy.InvariantFailed, policy.InvariantNotRun)
 	}
 	lane.Kept = lane.Kept && !anew
 	if len(c.record.Invariants) > 0 {
@@ -191,7 +195,7 @@ func (c *judgement) outcomeFacts(facts policy.Facts, row invariantRow) {
 		c.establish(facts, policy.EnvironmentCoupling, row.RowID())
 	}
 	switch {
-	case row.OK || row.Coupled && !row.Neither:
+	case row.OK || row.Killed || row.Coupled && !row.Neither:
 	case row.Outcome == report.Failed:
 		c.establish(facts, policy.InvariantFailed, row.RowID())
 	default:
@@ -262,7 +266,9 @@ func (c *judgement) compareReport() (lines, ids []string) {
 	found := map[string]report.Outcome{}
 	if lane := c.evidence.invariants[publicInvariants]; lane != nil {
 		for _, row := range lane.Rows {
-			found[row.ID] = row.Outcome
+			if found[row.ID] = row.Outcome; row.Killed {
+				found[row.ID] = said.Outcomes[row.ID] // there is nothing to compare
+			}
 		}
 	}
 	for _, id := range c.oracles.set.Broken {

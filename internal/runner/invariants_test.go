@@ -358,6 +358,65 @@ func TestALaneThatRunsOutOfTimeIsTriedOnceMoreAndNotKept(t *testing.T) {
 	}
 }
 
+// A killed process says nothing: it is tried once more, and what then is still
+// killed is not judged. Whoever kills himself gains no more than that.
+func TestAKillIsTriedOnceMoreAndNeverAVerdict(t *testing.T) {
+	killed := judge.Outcome{Ran: true, Loaded: true, Killed: true, Row: 1, Detail: "row 1: the candidate was killed"}
+	for name, c := range map[string]struct {
+		public, hidden [passes]judge.Outcome
+		lost           bool // the property's candidate was killed
+		outcome        replay.Outcome
+		cause          replay.Cause
+	}{
+		"both passes":             {public: twice(killed), hidden: twice(held), cause: replay.Killed},
+		"the second pass":         {public: [passes]judge.Outcome{held, killed}, hidden: twice(held), cause: replay.Killed},
+		"a sealed invariant":      {public: twice(held), hidden: twice(killed), cause: replay.Killed},
+		"a property":              {public: twice(held), hidden: twice(held), lost: true, cause: replay.Killed},
+		"beside what is decided":  {public: twice(killed), hidden: twice(tooMuch), outcome: replay.Blocked},
+		"honest twin: none of it": {public: twice(held), hidden: twice(held), outcome: replay.Eligible},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(c *Config) { c.Repositories[0].Report = true })
+			b.hide(t, []string{"hushed"}, bound("hushed", 10))
+			tip := b.source.commit(oracleFiles([]string{"short"}, bound("short", 20)))
+			b.fake.outcome = fails{"short": c.public, "hushed": c.hidden}.outcome
+			b.fake.run = func(context.Context, Repository, *sealed.Tree, Tree) (*sealedLanes, error) {
+				lanes := green()
+				if c.lost {
+					lanes.Complete, lanes.Killed, lanes.Properties[0].Ran, lanes.Properties[0].OK = false, []string{"length"}, false, false
+				}
+				return lanes, nil
+			}
+			r := b.source.request(b.base, tip)
+			r.Report = reportOf(t, r.Tree, map[string]report.Outcome{"short": report.Passed})
+			v, err := b.Judge(context.Background(), r, b.source.fetch(tip))
+			if err != nil || v.Outcome != c.outcome || v.Cause != c.cause {
+				t.Fatalf("%+v, %v", v, err)
+			}
+			for _, row := range v.Rows {
+				if row.ID == "environment-coupling" || row.ID == "report-disagrees" {
+					t.Errorf("a kill is taken for a difference: %+v", row)
+				}
+			}
+			runs := b.asked()
+			if (runs[properties]+runs[publicInvariants]+runs[sealedInvariants] > 3) != (c.outcome != replay.Eligible) {
+				t.Errorf("lanes ran %v times", runs)
+			}
+			b.fake.outcome, b.fake.run = fails{"hushed": c.hidden}.outcome, nil
+			if c.cause == replay.Killed {
+				b.fake.outcome = nil
+			}
+			want := c.outcome
+			if c.cause == replay.Killed {
+				want = replay.Eligible
+			}
+			if v, err = b.Judge(context.Background(), r, b.source.fetch(tip)); err != nil || v.Outcome != want {
+				t.Errorf("pushed again at once, and nothing is killed: %+v, %v", v, err)
+			}
+		})
+	}
+}
+
 func TestALaneThatIsWholeIsKeptThoughAnotherBreaks(t *testing.T) {
 	b := newBench(t, nil)
 	tip := b.source.commit(oracleFiles([]string{"short"}, bound("short", 20)))

@@ -44,6 +44,7 @@ type judgement struct {
 	record   packet.Record
 	because  map[policy.Fact][]string // ids behind a fact
 	shown    map[policy.Fact]string   // what may be shown beside a fact
+	killed   bool                     // a lane lost a process, and nothing tells by whom
 }
 
 // open brings in everything that the decision reads, except for the tree.
@@ -248,7 +249,10 @@ func (c *judgement) conclude(ctx context.Context) (packet.Packet, error) {
 	c.release()
 	if c.record.Outcome == packet.Undecided {
 		c.record.Cause = string(replay.Broken)
-		if facts[policy.NothingRan] {
+		switch {
+		case c.killed:
+			c.record.Cause = string(replay.Killed)
+		case facts[policy.NothingRan]:
 			c.record.Cause = string(replay.NothingRan)
 		}
 	}
@@ -357,6 +361,7 @@ func (c *judgement) propertyFacts(facts policy.Facts) {
 	for _, p := range lanes.Properties {
 		seen += p.FixturesSeen
 		switch {
+		case slices.Contains(lanes.Killed, p.ID):
 		case !p.Ran:
 			c.establish(facts, policy.PropertyNotRun, p.ID)
 		case !p.OK && len(p.FailedFixtures) > 0 || !p.OK && !p.Coupled:
@@ -371,6 +376,20 @@ func (c *judgement) propertyFacts(facts policy.Facts) {
 	}
 	if seen == 0 {
 		facts[policy.NothingRan] = true
+	}
+	if len(lanes.Killed) > 0 {
+		c.unknown(facts, policy.PropertyFalse, policy.PropertyNotRun)
+	}
+}
+
+// unknown takes back that facts do not hold: a process was killed that could have
+// shown them. One that holds for something else still does.
+func (c *judgement) unknown(facts policy.Facts, list ...policy.Fact) {
+	c.killed = true
+	for _, fact := range list {
+		if !facts[fact] {
+			delete(facts, fact)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ type sealedLanes struct {
 	Millis int64 `json:"millis"`
 	// Complete: every outcome was reached, none by a limit. Only such a result is kept.
 	Complete bool `json:"-"`
+	// Killed are the properties whose candidate was killed: nobody's outcome.
+	Killed []string `json:"-"`
 }
 
 // laneKey is everything that one lane reads. Two requests with the same key have

@@ -264,6 +264,10 @@ func (l *sealedLanes) join(row *packet.Property, first, second judge.Result) {
 	row.FailedFixtures = slices.Compact(failed)
 	row.OK = row.Ran && first.OK && second.OK && len(row.FailedFixtures) == 0
 	row.Calls = first.Calls
+	if first.Killed || second.Killed {
+		l.Complete = false
+		l.Killed = append(l.Killed, row.ID)
+	}
 	for i, r := range []judge.Result{first, second} {
 		if r.Note != "" {
 			row.Notes = append(row.Notes, packet.Note{Pass: i + 1, Text: r.Note})

@@ -192,7 +192,7 @@ func (q *queue) remove(f *flight) {
 func (q *queue) end(f *flight, result *evidence, err error) {
 	f.result, f.err = result, err
 	close(f.done)
-	if err == nil && !result.complete() && !q.closed {
+	if err == nil && !result.complete() && !result.killed() && !q.closed {
 		// Somebody was told to push again, and must not find it all gone.
 		time.AfterFunc(lingering, func() { q.forget(f) })
 		return

@@ -33,6 +33,8 @@ func outcomeOf(f *candidate.Fault) string {
 		return "hygiene"
 	case candidate.Malformed:
 		return "value"
+	case candidate.Killed:
+		return "killed"
 	default:
 		return "unknown"
 	}
