@@ -66,6 +66,7 @@ type scene struct {
 	fixtures   files // id to bytes; none is one fixture "one"
 	limits     Limits
 	source     []string
+	kit        *candidate.Kit // of another interpreter; nil is testKit
 }
 
 func (s scene) config(t testing.TB) Config {
@@ -81,7 +82,11 @@ func (s scene) config(t testing.TB) Config {
 		files{"fixtures/" + id + ".bin": s.fixtures[id]}.write(t, sealed)
 		fixtures = append(fixtures, File{ID: id, Path: "fixtures/" + id + ".bin"})
 	}
-	c := Config{Starter: candidatetest.Plain{}, Kit: testKit(t), Sealed: sealed, Tree: tree, Source: s.source, Limits: s.limits}
+	if s.kit == nil {
+		made := testKit(t)
+		s.kit = &made
+	}
+	c := Config{Starter: candidatetest.Plain{}, Kit: *s.kit, Sealed: sealed, Tree: tree, Source: s.source, Limits: s.limits}
 	for _, id := range sortedKeys(s.properties) {
 		files{"properties/" + id + ".py": s.properties[id]}.write(t, sealed)
 		c.Properties = append(c.Properties, Property{File: File{ID: id, Path: "properties/" + id + ".py"}, Fixtures: fixtures})

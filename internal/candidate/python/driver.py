@@ -227,8 +227,12 @@ def standard(module):
     top = module.split(".")[0]
     if names is not None:
         return top in names
-    spec = getattr(sys.modules.get(top), "__spec__", None)
-    return bool(spec) and (spec.origin in ("built-in", "frozen") or sys.prefix in (spec.origin or ""))
+    origin = getattr(getattr(sys.modules.get(top), "__spec__", None), "origin", None) or ""
+    if origin in ("built-in", "frozen"):
+        return True
+    # encodings is always there, and always the interpreter's own
+    base = sys.modules["encodings"].__file__.rpartition("/encodings/")[0] + "/"
+    return origin.startswith(base) and not origin.startswith((base + "site-packages/", base + "dist-packages/"))
 
 
 class Driver:

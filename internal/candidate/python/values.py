@@ -227,7 +227,9 @@ class Codec:
         for d in definitions:
             entry = self.known[d[0]]
             self.fill(entry[0], d)
-            entry[2] = dumps(d)
+            text = dumps(d)
+            # the two ends spell exceptions and modules in two ways: it is no change that they do
+            entry[2] = dumps(self.definition(d[0], entry[0], d[1])) if '["x"' in text or '["m"' in text else text
 
     def fill(self, v, d):
         kind = d[1]
@@ -408,7 +410,7 @@ def _guard(f):
             return f(self, v)
         except Bad:
             raise
-        except (ValueError, TypeError, OverflowError, ArithmeticError, LookupError) as e:
+        except Exception as e:  # RecursionError too: a depth that no honest value has
             raise Bad("a value that makes no sense: %s" % type(e).__name__)
 
     return g

@@ -31,8 +31,10 @@ class Refused(BaseException):
 
 
 def refuse(text):
-    SESSION.report("refused", text)
-    SESSION.leave()
+    try:
+        SESSION.report("refused", text)
+    finally:
+        SESSION.leave()
 
 
 # ---------------------------------------------------------------- proxies
@@ -472,9 +474,12 @@ def _class_dict(kind, number, dunders, extra, module, qualname):
             if name[:4] == "_sg_":
                 raise Bad("a field with this name")
             f = dataclasses.field(init=init)
-            f.name, f.type, f._field_type, f.kw_only = name, object, dataclasses._FIELD, kw_only
+            f.name, f.type, f._field_type = name, object, dataclasses._FIELD
+            if hasattr(f, "kw_only"):  # from Python 3.10 on
+                f.kw_only = kw_only
             fields[name] = f
-        space.update(__dataclass_fields__=fields, __match_args__=tuple(f.name for f in fields.values() if f.init and not f.kw_only),
+        positional = tuple([name for name, init, kw_only in extra[3:] if init and not kw_only])
+        space.update(__dataclass_fields__=fields, __match_args__=positional, _sg_positional=positional,
                      _sg_order=extra[0], _sg_frozen=extra[1], _sg_pure=extra[2])
     return space
 
@@ -495,7 +500,8 @@ class Session(Codec):
         self.minted = 1 << 40  # handles of the judge's; the candidate counts from 1
         self.born = []  # what the candidate has not heard of yet
         self.changed = set()  # containers in the last answer
-        self.stops = False  # whether StopIteration may come out of this request
+        self.stops = False  # whether StopIteration may come out of the next request
+        self.taking = False  # whether an answer is being read
         self.calls = 0
         self.lock = _thread.RLock()
         probe = [[]]
@@ -511,8 +517,10 @@ class Session(Codec):
 
     def leave(self):
         """End the process once hookd has read what was reported."""
-        read_frame(self.incoming)
-        os._exit(0)
+        try:
+            read_frame(self.incoming)
+        finally:
+            os._exit(0)
 
     def ask(self, op, *args):
         """One request; args are encoded. Returns what it gave, or raises what it raised."""
@@ -520,29 +528,12 @@ class Session(Codec):
             return self.exchange(op, args)
 
     def exchange(self, op, args):
-        try:
-            definitions = self.changes()
-            text = dumps([op, definitions, self.loose(), self.released(), *args])
-            if len(text) > MAX_FRAME - 256:
-                raise Bad("more than 8 MiB in one request")
-        except (Bad, RecursionError) as e:
-            refuse("%s cannot be passed to the pushed code" % e)
-        write_frame(self.outgoing, "Q" + text)
-        reply = read_frame(self.incoming)
-        if not reply or reply[:1] != b"A":
-            os._exit(0)
-        reply = loads(reply[1:].decode("ascii"))
-        try:
-            for c in reply[3]:
-                self.describe(*c)
-            self.changed = {d[0] for d in reply[2]}
-            self.apply(reply[2])
-            value = self.dec(reply[1])
-        except (Bad, RecursionError) as e:
-            refuse("an answer of the pushed code is refused: %s" % e)
-        except (KeyError, IndexError, ValueError, TypeError, AttributeError) as e:
-            refuse("an answer of the pushed code makes no sense: %s" % type(e).__name__)
         stops, self.stops = self.stops, False
+        try:
+            reply = self.carry(op, args)
+        except BaseException as e:  # of a signal's handler: the next answer would be taken for this one
+            refuse("a request to the pushed code was interrupted by %s" % type(e).__name__)
+        value = self.take(reply)
         if reply[0] == "ok":
             return value
         if (reply[0] == "stop" or isinstance(value, StopIteration)) and not stops:
@@ -553,6 +544,45 @@ class Session(Codec):
         if not isinstance(value, BaseException):
             refuse("an answer of the pushed code makes no sense: an exception that is none")
         raise value.with_traceback(None)
+
+    def carry(self, op, args):
+        """Sends a request and reads what comes back."""
+        news = [[], [], []]
+        if not self.taking:
+            try:
+                news = [self.changes(), self.loose(), self.released()]
+            except (Bad, RecursionError) as e:
+                refuse("%s cannot be passed to the pushed code" % e)
+        elif op != "plain":
+            refuse("the pushed code was asked (%s) while an answer of it was read" % op)
+        text = dumps([op, *news, *args])
+        if len(text) > MAX_FRAME - 256:
+            refuse("more than 8 MiB in one request cannot be passed to the pushed code")
+        write_frame(self.outgoing, "Q" + text)
+        reply = read_frame(self.incoming)
+        if not reply or reply[:1] != b"A":
+            os._exit(0)
+        return loads(reply[1:].decode("ascii"))
+
+    def take(self, reply):
+        """The value of a reply. A frozen dataclass that is a key is asked for its fields on the
+        way, so that a request may stand within this; it tells the candidate of nothing and changes nothing."""
+        inner, self.taking = self.taking, True
+        try:
+            if inner and reply[2]:
+                raise Bad("a record that changes while it is looked at")
+            for c in reply[3]:
+                self.describe(*c)
+            self.apply(reply[2])
+            value = self.dec(reply[1])
+        except (Bad, RecursionError) as e:
+            refuse("an answer of the pushed code is refused: %s" % e)
+        except Exception as e:
+            refuse("an answer of the pushed code makes no sense: %s" % type(e).__name__)
+        self.taking = inner
+        if not inner:
+            self.changed = {d[0] for d in reply[2]}
+        return value
 
     def changes(self):
         out = Codec.changes(self)
@@ -618,17 +648,17 @@ class Session(Codec):
         take fields over."""
         out = self.local(cls, args, kwargs) if cls._sg_pure else None
         if out is None:
-            before = {i for i in self.known if i % 2} | set(self.live)
+            containers, objects = {i for i in self.known if i % 2}, set(self.live)
             out = self.call(cls, args, kwargs)
             if is_opaque(out):
-                if HANDLE.__get__(out) in before or before & self.changed:
+                if HANDLE.__get__(out) in objects or containers & self.changed:
                     refuse("the constructor of a proxied %s, which alters what was there before" % cls.__name__)
                 MARK.__set__(out, "made")
         return out
 
     def local(self, cls, args, kwargs):
         fields = cls.__dataclass_fields__.values()
-        given = dict(zip([f.name for f in fields if f.init and not f.kw_only], args))
+        given = dict(zip(cls._sg_positional, args))
         if len(given) != len(args) or given.keys() & kwargs.keys() or kwargs.keys() - {f.name for f in fields if f.init}:
             return None  # the candidate says what is wrong
         given.update(kwargs)
@@ -677,8 +707,8 @@ class Session(Codec):
             if kind == "n":
                 return ["n", t._sg_number] + [self.enc(x, depth + 1) for x in v]
             if kind == "e":
-                return ["e", t._sg_number, v._name_]
-            return ["o", v.__dict__["_sg_handle"] if kind == "x" else self.bear(v)]
+                return ["e", t._sg_number, v._name_, self.enc(v._value_, depth + 1)]
+            return ["o", v.__dict__["_sg_handle"] if kind == "x" else self.bear(v), t._sg_number]
         if t is ProxyMeta:
             return ["C", v._sg_number]
         if t is ProxyModule:
@@ -1088,7 +1118,8 @@ def is_standard(name):
     names = getattr(sys, "stdlib_module_names", None)
     if names is not None:
         return name in names
-    return importlib.machinery.PathFinder.find_spec(name, STANDARD_PATHS) is not None
+    spec = importlib.machinery.PathFinder.find_spec(name, STANDARD_PATHS)
+    return spec is not None and spec.origin is not None  # without one it is any directory of that name
 
 
 class Standard:
