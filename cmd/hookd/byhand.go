@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,6 +21,7 @@ import (
 	"github.com/sealgate/sealgate/internal/packetstore"
 	"github.com/sealgate/sealgate/internal/replay"
 	"github.com/sealgate/sealgate/internal/runner"
+	"github.com/sealgate/sealgate/internal/sandbox"
 	"github.com/sealgate/sealgate/internal/sealed"
 	"github.com/sealgate/sealgate/policy"
 )
@@ -51,6 +53,7 @@ func replayCommand(a *app) *cobra.Command {
 type byHand struct {
 	config, repo, commit, base, ref, gitDir, report string
 	singleUID                                       bool
+	quiet                                           bool // of what the sandbox is made of
 }
 
 func (a *app) replay(ctx context.Context, b byHand) error {
@@ -115,7 +118,8 @@ func (a *app) judge(ctx context.Context, h config.Hookd, repo runner.Repository,
 	if err := h.CheckHost(); err != nil {
 		return packet.Packet{}, err
 	}
-	sb, err := openSandbox(ctx, h, b.singleUID, nil)
+	syscall.Umask(0o022) // slots read what hookd writes for them
+	sb, err := a.attacked(ctx, h, b)
 	if err != nil {
 		return packet.Packet{}, err
 	}
@@ -154,6 +158,31 @@ func (a *app) judge(ctx context.Context, h config.Hookd, repo runner.Repository,
 		go func() { write.CloseWithError(packBoth(ctx, git, id, b.base, haves, write)) }()
 		return read, nil
 	})
+}
+
+// attacked is a sandbox beside that of a daemon, which was attacked as the
+// daemon's is: what it finds goes into the same packets.
+func (a *app) attacked(ctx context.Context, h config.Hookd, b byHand) (*sandbox.Sandbox, error) {
+	c := sandboxConfig(h)
+	c.Beside, c.Log = true, func(m string) { fmt.Fprintln(a.stderr, "hookd: "+m) }
+	if b.singleUID {
+		c.UIDs, c.Tier = sandbox.UIDs{}, 0
+	}
+	sb, err := openSandbox(ctx, h, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := sb.SelfCheck(ctx); err != nil {
+		sb.Close()
+		return nil, fmt.Errorf("attack own sandbox: %w", err)
+	}
+	if b.quiet {
+		return sb, nil
+	}
+	for _, fact := range sb.Facts() {
+		fmt.Fprintln(a.stderr, "sandbox: "+fact)
+	}
+	return sb, nil
 }
 
 // readReport reads a contributor's report; an empty name is none.
@@ -212,7 +241,7 @@ func (a *app) tryTree(ctx context.Context, at place, id string, w io.Writer) int
 		return a.report(err)
 	}
 	h.Data = data
-	p, err := a.judge(ctx, h, repo, nowhere{}, byHand{commit: id, ref: "refs/heads/main", gitDir: at.gitDir, singleUID: true})
+	p, err := a.judge(ctx, h, repo, nowhere{}, byHand{commit: id, ref: "refs/heads/main", gitDir: at.gitDir, singleUID: true, quiet: true})
 	var faults sealed.Faults
 	switch {
 	case errors.As(err, &faults):

@@ -120,6 +120,7 @@ func serveCommand(a *app) *cobra.Command {
 type daemon struct {
 	config  config.Hookd
 	log     zerolog.Logger
+	lock    *runner.DataLock
 	sandbox *sandbox.Sandbox
 	runner  *runner.Runner
 	store   *packetstore.Store
@@ -168,26 +169,32 @@ func (d *daemon) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.sandbox, err = openSandbox(ctx, h, false, func(m string) { d.log.Info().Msg(m) }); err != nil {
-		return err
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
 		}
 	}()
+	// First of all: what an earlier daemon left may be ended only by who knows that
+	// there is no other one.
+	if d.lock, err = runner.Lock(h.Data); err != nil {
+		return err
+	}
+	c := sandboxConfig(h)
+	c.Reclaim, c.Log = true, func(m string) { d.log.Info().Msg(m) }
+	if d.sandbox, err = openSandbox(ctx, h, c); err != nil {
+		return err
+	}
 	if d.store, err = packetstore.Open(filepath.Join(h.Data, "packets")); err != nil {
 		return err
 	}
 	d.runner, err = runner.New(ctx, runner.Config{Data: h.Data, Repositories: repos, Sandbox: d.sandbox, Store: d.store, Limits: limitsOf(h),
-		Workers: h.Workers, Queue: h.Limits.Queue, Parked: h.ParkedAtMost(), Version: buildVersion(), Log: d.log, Commands: d.command})
+		Workers: h.Workers, Queue: h.Limits.Queue, Parked: h.ParkedAtMost(), Version: buildVersion(), Log: d.log, Commands: d.command,
+		Lock: d.lock})
 	if err != nil {
 		return err
 	}
-	if !h.Sandbox.Development {
-		if err := d.sandbox.SelfCheck(ctx); err != nil {
-			return fmt.Errorf("attack own sandbox: %w", err)
-		}
+	if err := d.sandbox.SelfCheck(ctx); err != nil {
+		return fmt.Errorf("attack own sandbox: %w", err)
 	}
 	for _, fact := range d.sandbox.Facts() {
 		d.log.Info().Str("fact", fact).Msg("sandbox")
@@ -205,8 +212,10 @@ func (d *daemon) close() error {
 	if d.runner != nil {
 		err = d.runner.Close()
 	}
-	d.sandbox.Close()
-	return err
+	if d.sandbox != nil {
+		d.sandbox.Close()
+	}
+	return errors.Join(err, d.lock.Close())
 }
 
 // readSeals tells the operator about sealed trees at start. A bad one keeps its
@@ -418,15 +427,16 @@ func limitsOf(h config.Hookd) runner.Limits {
 		Processes: l.Processes}
 }
 
-func openSandbox(ctx context.Context, h config.Hookd, singleUID bool, log func(string)) (*sandbox.Sandbox, error) {
+func sandboxConfig(h config.Hookd) sandbox.Config {
 	c := sandbox.Config{UIDs: sandbox.UIDs{First: h.Sandbox.First, Count: h.Sandbox.Count}, Tier: h.Sandbox.Tier, Cgroup: h.Sandbox.Cgroup,
-		Development: h.Sandbox.Development, Log: log}
+		Development: h.Sandbox.Development}
 	if len(h.Repositories) > 0 {
 		c.Python = h.Repositories[0].Python
 	}
-	if singleUID {
-		c.UIDs = sandbox.UIDs{}
-	}
+	return c
+}
+
+func openSandbox(ctx context.Context, h config.Hookd, c sandbox.Config) (*sandbox.Sandbox, error) {
 	// Below data, not in TMPDIR: that may belong to somebody else, or be closed to
 	// the slots' users.
 	c.Scratch = filepath.Join(h.Data, "scratch")

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 
 	"github.com/sealgate/sealgate/internal/replay"
 	"github.com/sealgate/sealgate/internal/sealed"
@@ -40,6 +41,7 @@ type rig struct {
 	host       ssh.PublicKey
 	cmd        *exec.Cmd
 	log        *bytes.Buffer
+	caps       []uintptr // ambient, of every hookd
 }
 
 func ok(t testing.TB, err error) {
@@ -158,7 +160,7 @@ func (r *rig) command(args ...string) *exec.Cmd {
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent"}
 	cmd.Dir = "/"
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: hookdUser, Gid: hookdUser}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: hookdUser, Gid: hookdUser}, AmbientCaps: r.caps}
 	}
 	return cmd
 }
@@ -179,6 +181,17 @@ func (r *rig) start() {
 		_ = r.cmd.Wait()
 		r.t.Fatalf("hookd does not start: %q, %v\n%s", line, err, r.log)
 	}
+}
+
+// ownUIDs gives commands a range of uids; only root can.
+func (r *rig) ownUIDs() {
+	r.t.Helper()
+	file := filepath.Join(r.dir, "hookd.yaml")
+	yaml, err := os.ReadFile(file)
+	ok(r.t, err)
+	yaml = append(yaml, fmt.Sprintf("sandbox: {uids: {first: %d, count: 40}}\n", hookdUser+1000)...)
+	ok(r.t, os.WriteFile(file, yaml, 0o644))
+	r.caps = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL}
 }
 
 func (r *rig) ask(base, commit string) (replay.Verdict, error) {
@@ -295,6 +308,30 @@ func (r *rig) secondIsRefused() {
 	}
 }
 
+// A second daemon with the same range of uids would end what runs in it. It hears
+// of the first one before it opens anything.
+func TestASecondDaemonHarmsNothingOfTheFirst(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("a range of uids is root's to give; with a single uid see TestDaemonJudgesIsKilledAndJudgesAgain")
+		return
+	}
+	r := newRig(t)
+	r.ownUIDs()
+	r.start()
+	below := r.children(r.cmd.Process.Pid)
+	if len(below) < 2 {
+		t.Fatalf("nothing is parked: %v\n%s", below, r.log)
+	}
+	r.secondIsRefused()
+	if left := alive(below); len(left) != len(below) {
+		t.Errorf("of %v only %v are left", below, left)
+	}
+	if v, err := r.ask("", r.git("rev-parse", "HEAD")); err != nil || v.Outcome != replay.Eligible {
+		t.Errorf("asked afterwards: %+v, %v\n%s", v, err, r.log)
+	}
+	r.stop()
+}
+
 func (r *rig) stop() {
 	r.t.Helper()
 	below := r.children(r.cmd.Process.Pid)
@@ -332,6 +369,9 @@ func TestReplayByHandSaysMergeOKAndExits(t *testing.T) {
 			_ = cmd.Run()
 			if cmd.ProcessState.ExitCode() != c.code || !strings.Contains(out.String(), c.want) || strings.Count(out.String(), "\n") > 1 {
 				t.Errorf("exit %d, %q, %s", cmd.ProcessState.ExitCode(), out.String(), errs.String())
+			}
+			if c.code != 64 && !strings.Contains(errs.String(), "sandbox: tier 1: bubblewrap, single uid\n") {
+				t.Errorf("says nothing of its sandbox: %s", errs.String())
 			}
 		})
 	}

@@ -92,6 +92,15 @@ func (h Hookd) CheckHost() error {
 	return r.err()
 }
 
+// MayShow is an error where pushed code must not see a directory, as with those
+// that the file names.
+func (h Hookd) MayShow(dir string) error {
+	if says := h.checkBound(dir, h.secrets()); len(says) > 0 {
+		return fmt.Errorf("%q %s", dir, strings.Join(says, "; "))
+	}
+	return nil
+}
+
 // bound is one directory that commands of a repository see.
 type bound struct{ key, dir string }
 

@@ -128,6 +128,17 @@ func TestWhatIsShownToPushedCodeHoldsNothingOfOurs(t *testing.T) {
 	}
 }
 
+func TestADirectoryThatTheFileDoesNotNameIsLookedAtAlike(t *testing.T) {
+	h := newHost(t, ownRange)
+	must(t, h.check(t, ""))
+	loaded, err := LoadHookd(filepath.Join(h.dir, "conf", "hookd.yaml"))
+	must(t, err)
+	must(t, loaded.MayShow(filepath.Join(h.dir, "opt/python")))
+	if err := loaded.MayShow(h.dir); err == nil || !strings.Contains(err.Error(), "contains data") || !strings.Contains(err.Error(), "; contains") {
+		t.Errorf("%v", err)
+	}
+}
+
 // With a single uid, commands run as hookd itself: what hookd can read, they can.
 func TestWithASingleUIDNothingNeedBeOpenToOthers(t *testing.T) {
 	h := newHost(t, "")
