@@ -62,8 +62,9 @@ print(json.dumps({"version": sys.version_info[:2], "files": out}))
 
 // Prepare writes the driver and the extra scripts (name without ".py" to text)
 // into dir and compiles them with the interpreter python, a path inside the
-// sandbox. dir must be readable for those whom the sandbox runs as.
-func Prepare(ctx context.Context, starter sandbox.Starter, python, dir string, extra map[string]string) (Kit, error) {
+// sandbox. dir must be readable for those whom the sandbox runs as. roots are
+// directories that the interpreter needs besides what every command has.
+func Prepare(ctx context.Context, starter sandbox.Starter, python, dir string, extra map[string]string, roots ...string) (Kit, error) {
 	scripts := map[string]string{"driver": Values + driver}
 	for name, text := range extra {
 		scripts[name] = text
@@ -77,7 +78,7 @@ func Prepare(ctx context.Context, starter sandbox.Starter, python, dir string, e
 	}
 	out, err := output(ctx, starter, sandbox.Spec{
 		Argv:   argv,
-		Binds:  []sandbox.Bind{{Source: dir, Target: KitDir}},
+		Binds:  append([]sandbox.Bind{{Source: dir, Target: KitDir}}, inPlace(roots)...),
 		Limits: sandbox.Limits{Wall: 30 * time.Second, Output: 4 << 20},
 	})
 	if err != nil {
@@ -99,7 +100,7 @@ func Prepare(ctx context.Context, starter sandbox.Starter, python, dir string, e
 			return Kit{}, fmt.Errorf("prepare driver: %w", err)
 		}
 	}
-	return Kit{Dir: dir, Python: python, flags: flags(made.Version), driver: "driver.pyc"}, nil
+	return Kit{Dir: dir, Python: python, Roots: roots, flags: flags(made.Version), driver: "driver.pyc"}, nil
 }
 
 func output(ctx context.Context, starter sandbox.Starter, s sandbox.Spec) ([]byte, error) {

@@ -47,8 +47,8 @@ const sealedDir = "/sealed"
 
 // Prepare compiles the candidate's driver and the judge's runtime for one
 // interpreter into dir; see candidate.Prepare.
-func Prepare(ctx context.Context, starter sandbox.Starter, python, dir string) (candidate.Kit, error) {
-	return candidate.Prepare(ctx, starter, python, dir, map[string]string{"judge": candidate.Values + runtime})
+func Prepare(ctx context.Context, starter sandbox.Starter, python, dir string, roots ...string) (candidate.Kit, error) {
+	return candidate.Prepare(ctx, starter, python, dir, map[string]string{"judge": candidate.Values + runtime}, roots...)
 }
 
 // File is a property or a fixture of the sealed tree.

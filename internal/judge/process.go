@@ -39,6 +39,9 @@ type slot struct {
 	gone   chan int // exit status of the child; negative is a signal
 }
 
+// judgeLibraryDir is where Config.JudgeLibrary is inside the judge's sandbox.
+const judgeLibraryDir = "/judge-library"
+
 const startLimit = 30 * time.Second
 
 // startJudge starts the judge and waits until it is ready.
@@ -52,9 +55,13 @@ func startJudge(ctx context.Context, c Config, names []string) (*judgeProcess, e
 	if limits.Wall == 0 {
 		limits.Wall = c.Limits.Lane + startLimit
 	}
+	argv := append(c.Kit.Command("judge"), sealedDir, strconv.Itoa(c.Workers))
+	if c.JudgeLibrary != "" {
+		argv = append(argv, judgeLibraryDir)
+	}
 	j.process, err = c.Starter.Start(ctx, sandbox.Spec{
 		Role:   sandbox.Judge,
-		Argv:   append(c.Kit.Command("judge"), sealedDir, strconv.Itoa(c.Workers)),
+		Argv:   argv,
 		Env:    []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LC_ALL=C.UTF-8", "TZ=UTC", "PYTHONHASHSEED=0", "PYTHONUTF8=1"},
 		Binds:  judgeBinds(c),
 		Files:  theirs,
@@ -82,6 +89,9 @@ func judgeBinds(c Config) []sandbox.Bind {
 	binds := []sandbox.Bind{
 		{Source: c.Kit.Dir, Target: candidate.KitDir},
 		{Source: c.Sealed, Target: sealedDir},
+	}
+	if c.JudgeLibrary != "" {
+		binds = append(binds, sandbox.Bind{Source: c.JudgeLibrary, Target: judgeLibraryDir})
 	}
 	for _, root := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.Kit.Roots, c.Roots)))) {
 		binds = append(binds, sandbox.Bind{Source: root, Target: root})

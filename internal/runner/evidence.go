@@ -220,11 +220,11 @@ func (c *judgement) plan(ctx context.Context) error {
 		return nil
 	}
 	r := c.runner
-	python, library, version, err := r.lanes.Identity(ctx, c.repo)
+	id, err := r.lanes.Identity(ctx, c.repo)
 	if err != nil {
 		return err
 	}
-	c.version = version
+	c.version = id.Version
 	code, err := c.code(ctx)
 	if err != nil {
 		return err
@@ -233,12 +233,15 @@ func (c *judgement) plan(ctx context.Context) error {
 		if !has[k] {
 			continue
 		}
-		p := &part{kind: k, key: laneKey{Lane: k.String(), Repository: c.repo.ID, Code: code, Paths: c.paths.digest, Runner: version, Python: python,
-			Library: library, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes}}
+		p := &part{kind: k, key: laneKey{Lane: k.String(), Repository: c.repo.ID, Code: code, Paths: c.paths.digest, Runner: id.Version, Python: id.Python,
+			Library: id.Library, Roots: c.repo.Roots, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes}}
 		if k == publicInvariants {
 			p.key.Oracles = c.oracles.id
 		} else {
 			p.key.Seal = c.seal.Digest
+		}
+		if k == properties {
+			p.key.Judge = id.Judge
 		}
 		if p.digest, err = p.key.digest(); err != nil {
 			return err

@@ -4,40 +4,83 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/sealgate/sealgate/internal/candidate"
 	"github.com/sealgate/sealgate/internal/judge"
+	"github.com/sealgate/sealgate/internal/sandbox"
 )
 
-// prepared is a driver compiled for one interpreter.
+// identity says what runs the lanes of a repository, for keys of kept results.
+type identity struct {
+	Python, Library, Version string
+	Node, Judge              string // of what the repository names besides; empty: nothing
+}
+
+// prepared is a driver made for one interpreter as it was.
 type prepared struct {
-	kit     candidate.Kit
-	version string // of the scripts
+	interpreter
+	kit      candidate.Kit
+	version  string // of the scripts
+	named    string // identity of the interpreter and of the way to it
+	identity string // of the interpreter
+	seen     time.Time
+}
+
+// interpreters are those that the repositories name, with the drivers made for
+// them. One that was replaced under a running daemon is another.
+type interpreters struct {
+	sandbox Sandbox
+	dir     string // drivers are below
+	data    string
+	show    func(dir string) error
+	log     zerolog.Logger
+
+	mu        sync.Mutex
+	made      map[string]*prepared // by language and path
+	checked   map[string]error     // libraries, by the interpreter beside them
+	libraries map[string]seen      // by directory
+}
+
+func newInterpreters(c Config, work string) *interpreters {
+	data, err := filepath.EvalSymlinks(c.Data)
+	if err != nil {
+		data = c.Data
+	}
+	in := &interpreters{
+		sandbox: c.Sandbox, dir: filepath.Join(work, "run", "kits"), data: data, show: c.MayShow, log: c.Log,
+		made: map[string]*prepared{}, checked: map[string]error{}, libraries: map[string]seen{},
+	}
+	_ = os.RemoveAll(in.dir) // what is left of it is written over, or is in nobody's way
+	return in
 }
 
 // Identity implements laneRunner.
-func (p *python) Identity(ctx context.Context, repo Repository) (interpreter, library, version string, err error) {
-	made, err := p.kit(ctx, repo.Python)
+func (p *python) Identity(ctx context.Context, repo Repository) (identity, error) {
+	repo, made, err := p.ready(ctx, repo)
 	if err != nil {
-		return "", "", "", err
+		return identity{}, err
 	}
-	if interpreter, err = statIdentity(made.kit.Python); err != nil {
-		return "", "", "", fmt.Errorf("look at interpreter: %w", err)
+	id := identity{Python: made.identity, Version: p.Version + " " + made.version}
+	if id.Library, err = p.library(repo.Library); err != nil {
+		return id, err
 	}
-	if library, err = p.seenLibrary(repo.Library); err != nil {
-		return "", "", "", fmt.Errorf("look at library: %w", err)
-	}
-	return interpreter, library, p.Version + " " + made.version, nil
+	id.Judge, err = p.library(repo.JudgeLibrary)
+	return id, err
 }
 
-// librarySeen is how long a library that was looked at is taken to be the same:
-// looking at ten thousand files takes longer than a known verdict may.
-const librarySeen = 5 * time.Second
+// fresh is how long an interpreter or a library that was looked at is taken to be
+// the same: looking at ten thousand files takes longer than a known verdict may.
+const fresh = 5 * time.Second
 
 // seen is a library as it was at a time.
 type seen struct {
@@ -45,65 +88,256 @@ type seen struct {
 	at       time.Time
 }
 
-func (p *python) seenLibrary(root string) (string, error) {
-	p.mu.Lock()
-	last := p.libraries[root]
-	p.mu.Unlock()
-	if !last.at.IsZero() && time.Since(last.at) < librarySeen {
+func (in *interpreters) library(root string) (string, error) {
+	in.mu.Lock()
+	last := in.libraries[root]
+	in.mu.Unlock()
+	if !last.at.IsZero() && time.Since(last.at) < fresh {
 		return last.identity, nil
 	}
 	at := time.Now()
 	identity, err := libraryIdentity(root)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("look at library: %w", err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.libraries[root] = seen{identity, at}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.libraries[root] = seen{identity, at}
 	return identity, nil
 }
 
-// kit compiles the driver for an interpreter, once.
-func (p *python) kit(ctx context.Context, interpreter string) (*prepared, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if k := p.kits[interpreter]; k != nil {
-		return k, nil
-	}
-	// A version manager's shim costs a start 80 ms; and what is checked is what runs.
-	real, err := filepath.EvalSymlinks(interpreter)
+// ready answers what a repository's code runs on. Where its Python is that of a
+// virtual environment, that is its library, unless it names another.
+func (in *interpreters) ready(ctx context.Context, repo Repository) (Repository, *prepared, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	made, err := in.prepare(ctx, "python", repo.Python, findPython, judge.Prepare)
 	if err != nil {
-		return nil, fmt.Errorf("find interpreter: %w", err)
+		return repo, nil, err
 	}
-	dir := filepath.Join(p.work, "run", "kits", digestOf(real)[:12])
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, fmt.Errorf("prepare driver: %w", err)
+	if repo.Library == "" {
+		repo.Library = made.venv
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("prepare driver: %w", err)
+	return repo, made, in.checkLibraries(ctx, made, repo)
+}
+
+type (
+	finder   func(ctx context.Context, named string) (interpreter, error)
+	preparer func(ctx context.Context, starter sandbox.Starter, path, dir string, roots ...string) (candidate.Kit, error)
+)
+
+// prepare makes the driver for an interpreter, once for each that stands there.
+func (in *interpreters) prepare(ctx context.Context, language, named string, find finder, make preparer) (*prepared, error) {
+	last := in.made[language+" "+named]
+	if last != nil && time.Since(last.seen) < fresh {
+		return last, nil
 	}
-	for d := dir; d != p.work; d = filepath.Dir(d) { // nothing secret, and slots must read it
-		if err := os.Chmod(d, 0o755); err != nil {
-			return nil, fmt.Errorf("prepare driver: %w", err)
+	at := time.Now()
+	if last != nil {
+		if same, err := last.way(named); err == nil && same == last.named {
+			last.seen = at
+			return last, nil
 		}
 	}
-	made, err := judge.Prepare(ctx, p.Sandbox, real, dir)
+	found, err := find(ctx, named)
 	if err != nil {
 		return nil, err
 	}
-	version, err := scriptsDigest(dir)
-	if err != nil {
+	if err := found.mayShow(in.data, in.show); err != nil {
+		return nil, err
+	}
+	one := &prepared{interpreter: found, seen: at}
+	if one.identity, err = found.identity(); err != nil {
+		return nil, err
+	}
+	if one.named, err = one.way(named); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(in.dir, digestOf(language, one.identity)[:16])
+	if err := in.room(dir); err != nil {
 		return nil, fmt.Errorf("prepare driver: %w", err)
 	}
-	p.kits[interpreter] = &prepared{kit: made, version: version}
-	return p.kits[interpreter], nil
+	if one.kit, err = make(ctx, in.sandbox, found.path, dir, found.roots...); err != nil {
+		return nil, errors.Join(in.unreachable(found), err)
+	}
+	if one.version, err = scriptsDigest(dir); err != nil {
+		return nil, fmt.Errorf("prepare driver: %w", err)
+	}
+	in.made[language+" "+named] = one
+	if len(found.roots) > 0 {
+		in.log.Info().Str("interpreter", found.path).Str("version", found.full()).Strs("shown_to_commands", found.roots).Msg("interpreter")
+	}
+	return one, nil
+}
+
+// way is the interpreter as it is now, and where its name leads.
+func (p *prepared) way(named string) (string, error) {
+	real, err := filepath.EvalSymlinks(named)
+	if err != nil {
+		return "", fmt.Errorf("find interpreter: %w", err)
+	}
+	first, err := statIdentity(real)
+	if err != nil {
+		return "", fmt.Errorf("look at interpreter: %w", err)
+	}
+	rest, err := p.interpreter.identity()
+	return first + "; " + rest, err
+}
+
+// room makes an empty directory for a driver.
+func (in *interpreters) room(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for d := dir; d != filepath.Dir(filepath.Dir(in.dir)); d = filepath.Dir(d) { // nothing secret, and slots must read it
+		if err := os.Chmod(d, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unreachable says which directory on the way to an interpreter is closed to those
+// whom commands run as, or nothing.
+func (in *interpreters) unreachable(found interpreter) error {
+	if in.sandbox.SingleUID() {
+		return nil
+	}
+	for _, root := range found.roots {
+		for dir := root; dir != "/"; dir = filepath.Dir(dir) {
+			info, err := os.Stat(dir)
+			if err == nil && info.Mode().Perm()&0o001 == 0 {
+				return fmt.Errorf("commands run as users who cannot pass %q (mode %#o), which is on the way to %q: open it to them (chmod o+x), or name an interpreter that lies somewhere else",
+					dir, info.Mode().Perm(), found.path)
+			}
+		}
+	}
+	return nil
+}
+
+// checkLibraries refuses libraries that could not be used as they are meant.
+func (in *interpreters) checkLibraries(ctx context.Context, made *prepared, repo Repository) error {
+	key := strings.Join([]string{made.identity, repo.Library, repo.JudgeLibrary}, "\x00")
+	if err, known := in.checked[key]; known && err == nil {
+		return nil
+	}
+	err := in.checkLibrary(ctx, made, sandbox.Candidate, repo.Library)
+	if err == nil {
+		err = in.checkLibrary(ctx, made, sandbox.Judge, repo.JudgeLibrary)
+	}
+	in.checked[key] = err
+	return err
+}
+
+const askReadable = `import os, sys; sys.exit(0 if os.access(sys.argv[1], os.R_OK | os.X_OK) else 7)`
+
+func (in *interpreters) checkLibrary(ctx context.Context, made *prepared, role sandbox.Role, root string) error {
+	if root == "" {
+		return nil
+	}
+	if err := checkDirectory(made.interpreter, root, in.data, in.show); err != nil {
+		return err
+	}
+	for _, fact := range made.unread(root) {
+		in.log.Warn().Msg(fact)
+	}
+	spec := sandbox.Spec{
+		Role:   role,
+		Argv:   []string{made.path, "-I", "-S", "-B", "-c", askReadable, candidate.LibraryDir},
+		Binds:  []sandbox.Bind{{Source: root, Target: candidate.LibraryDir}},
+		Limits: sandbox.Limits{Wall: 30 * time.Second},
+	}
+	for _, dir := range made.roots {
+		spec.Binds = append(spec.Binds, sandbox.Bind{Source: dir, Target: dir})
+	}
+	process, err := in.sandbox.Start(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("look at library %q: %w", root, err)
+	}
+	res, err := process.Wait()
+	switch {
+	case err != nil:
+		return fmt.Errorf("look at library %q: %w", root, err)
+	case res.Exit == 7:
+		return fmt.Errorf("library %q cannot be read by those whom commands run as: open it to them (chmod -R o+rX)", root)
+	case res.Exit != 0:
+		return errors.Join(in.unreachable(interpreter{path: root, roots: []string{root}}), fmt.Errorf("look at library %q: exit status %d %s: %.300q", root, res.Exit, res.Signal, res.Stderr))
+	default:
+		return nil
+	}
+}
+
+// checkDirectory looks at a library from outside of the sandbox.
+func checkDirectory(i interpreter, root, data string, show func(dir string) error) error {
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return fmt.Errorf("find library: %w", err)
+	}
+	if err := showable(real, data, show); err != nil {
+		return fmt.Errorf("library %q, which pushed code then sees: %w", root, err)
+	}
+	return i.fits(root)
+}
+
+// Look asks the interpreters that a repository names, outside of any sandbox, and
+// answers what an admin should know about them. data and show say what pushed code
+// must not see; both may be missing.
+func Look(ctx context.Context, repo Repository, data string, show func(dir string) error) (facts []string, err error) {
+	python, err := findPython(ctx, repo.Python)
+	if err != nil {
+		return nil, err
+	}
+	found := []interpreter{python}
+	facts = append(facts, python.fact("Python"))
+	var faults []error
+	if repo.Node != "" {
+		node, err := findNode(ctx, repo.Node)
+		if err != nil {
+			faults = append(faults, err)
+		} else {
+			facts, found = append(facts, node.fact("Node")), append(found, node)
+		}
+	}
+	for _, i := range found {
+		faults = append(faults, i.mayShow(data, show))
+	}
+	library := repo.Library
+	if library == "" {
+		library = python.venv
+	}
+	for _, root := range []string{library, repo.JudgeLibrary} {
+		if root == "" {
+			continue
+		}
+		faults = append(faults, checkDirectory(python, root, data, show))
+		facts = append(facts, python.unread(root)...)
+	}
+	return facts, errors.Join(faults...)
+}
+
+func (i interpreter) fact(language string) string {
+	text := fmt.Sprintf("%s %s, %s", language, i.full(), i.path)
+	if i.venv != "" {
+		text += ", with the library " + i.venv
+	}
+	if len(i.roots) > 0 {
+		text += "; commands see " + strings.Join(i.roots, ", ")
+	}
+	return text
 }
 
 // scriptsDigest names the drivers: another one may judge differently.
 func scriptsDigest(dir string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.py"))
-	if err != nil {
-		return "", err
+	var files []string
+	for _, pattern := range []string{"*.py", "*.cjs"} {
+		some, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return "", err
+		}
+		files = append(files, some...)
 	}
 	slices.Sort(files)
 	h := sha256.New()

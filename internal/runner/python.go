@@ -29,14 +29,14 @@ type python struct {
 	Config
 	work string // drivers are below
 
-	mu        sync.Mutex
-	kits      map[string]*prepared // by interpreter
-	libraries map[string]seen      // by directory
-	parked    map[string]*parking  // by repository
-	order     []string             // repositories that have parked candidates, oldest first
-	closed    bool
-	ctx       context.Context
-	cancel    context.CancelFunc
+	*interpreters
+
+	mu     sync.Mutex
+	parked map[string]*parking // by repository
+	order  []string            // repositories that have parked candidates, oldest first
+	closed bool
+	ctx    context.Context
+	cancel context.CancelFunc
 }
 
 // parking is the candidates of one repository that were started ahead.
@@ -49,7 +49,7 @@ type parking struct {
 const parkingRepos = 2
 
 func newPython(c Config, work string) *python {
-	p := &python{Config: c, work: work, kits: map[string]*prepared{}, libraries: map[string]seen{}, parked: map[string]*parking{}}
+	p := &python{Config: c, work: work, interpreters: newInterpreters(c, work), parked: map[string]*parking{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -78,11 +78,11 @@ func (l *parking) close() {
 // Run implements laneRunner: both passes of each lane, and what their outcomes
 // say together. The lanes take turns; the candidates that wait are for all.
 func (p *python) Run(ctx context.Context, w work) (*evidence, error) {
-	made, err := p.kit(ctx, w.repo.Python)
+	repo, made, err := p.ready(ctx, w.repo)
 	if err != nil {
 		return nil, err
 	}
-	c := p.config(w.repo, made.kit, w.tree.Parent)
+	c := p.config(repo, made.kit, w.tree.Parent)
 	c.Root = w.tree.Name
 	lot := p.unpark(w.repo.ID, c)
 	defer p.park(w.repo.ID, c)
@@ -127,7 +127,7 @@ func (p *python) properties(ctx context.Context, seal *sealed.Tree, c judge.Conf
 
 // Park implements laneRunner.
 func (p *python) Park(ctx context.Context, repo Repository, parent string) error {
-	made, err := p.kit(ctx, repo.Python)
+	repo, made, err := p.ready(ctx, repo)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (p *python) Park(ctx context.Context, repo Repository, parent string) error
 func (p *python) config(repo Repository, kit candidate.Kit, parent string) judge.Config {
 	candidates := sandbox.Limits{Wall: parkedLife, CPU: p.Limits.Lane, Memory: p.Limits.Memory, Processes: p.Limits.Processes, Tmp: p.Limits.Tmp}
 	return judge.Config{
-		Starter: p.Sandbox, Kit: kit, Tree: parent, Library: repo.Library, Source: repo.Source, Roots: repo.Roots, Workers: workersAPass,
+		Starter: p.Sandbox, Kit: kit, Tree: parent, Library: repo.Library, JudgeLibrary: repo.JudgeLibrary, Source: repo.Source, Roots: repo.Roots, Workers: workersAPass,
 		Limits: judge.Limits{Call: p.Limits.Call, Load: p.Limits.Load, Property: p.Limits.Property, Lane: p.Limits.Lane, Candidate: candidates,
 			Judge: sandbox.Limits{Wall: p.Limits.Lane + 30*time.Second}},
 	}
@@ -286,7 +286,7 @@ func (l *sealedLanes) join(row *packet.Property, first, second judge.Result) {
 
 // parkingKey tells candidates of one configuration from those of another.
 func parkingKey(c judge.Config) string {
-	return fmt.Sprintf("%s\n%s\n%s\n%q\n%v", c.Tree, c.Kit.Python, c.Library, c.Source, c.Limits)
+	return fmt.Sprintf("%s\n%s\n%s\n%q\n%v", c.Tree, c.Kit.Dir, c.Library, c.Source, c.Limits)
 }
 
 // unpark hands out the candidates that wait for a repository; pools that are

@@ -119,6 +119,10 @@ type Config struct {
 	Version string
 	Log     zerolog.Logger
 	Now     func() time.Time
+	// MayShow refuses a directory (a real path) that pushed code must not read, in
+	// words for an admin; nil refuses the data directory alone. What an interpreter
+	// needs, and libraries, are shown.
+	MayShow func(dir string) error
 	// Commands answers what a person asked by ssh; nil knows none but status.
 	Commands func(ctx context.Context, peer wire.Peer, argv []string, stdout, stderr io.Writer) int
 }
@@ -147,7 +151,7 @@ type Runner struct {
 // laneRunner runs lanes on a tree that is laid out.
 type laneRunner interface {
 	// Identity says what runs the lanes, for keys of kept results.
-	Identity(ctx context.Context, repo Repository) (python, library, version string, err error)
+	Identity(ctx context.Context, repo Repository) (identity, error)
 	// Run runs the lanes that w has. Their results may be incomplete; beside an
 	// error stand those of the lanes that came to their end before it.
 	Run(ctx context.Context, w work) (*evidence, error)

@@ -167,8 +167,8 @@ type fakeLanes struct {
 	run     func(ctx context.Context, repo Repository, seal *sealed.Tree, tree Tree) (*sealedLanes, error)
 }
 
-func (f *fakeLanes) Identity(context.Context, Repository) (string, string, string, error) {
-	return "python", "library", "v1", nil
+func (f *fakeLanes) Identity(context.Context, Repository) (identity, error) {
+	return identity{Python: "python", Library: "library", Version: "v1"}, nil
 }
 
 func (f *fakeLanes) Run(ctx context.Context, w work) (*evidence, error) {
