@@ -40,26 +40,32 @@ func (c *clone) judgeHere(ctx context.Context, s *subject, wanted []oracle.Invar
 	for _, inv := range wanted {
 		config.Invariants = append(config.Invariants, judge.Invariant{Invariant: inv})
 	}
+	search := judge.Causes{First: judge.First(), Second: judge.Second(), Place: func(p judge.Pass) (judge.Pass, error) {
+		return relocated(p, filepath.Join(s.scratch, "pass"))
+	}}
 	var passes [2][]judge.Outcome
-	for i, pass := range []judge.Pass{judge.First(), judge.Second()} {
-		if pass, err = relocated(pass, filepath.Join(s.scratch, fmt.Sprintf("pass%d", i+1))); err != nil {
+	for i, pass := range []judge.Pass{search.First, search.Second} {
+		if pass, err = search.Place(pass); err != nil {
 			return nil, undecided("make a temporary directory", err)
 		}
 		if passes[i], err = judge.Invariants(ctx, config, pass); err != nil {
 			return nil, undecided("run the invariants", err)
 		}
 	}
-	return joined(passes[0], passes[1]), nil
+	return joined(passes[0], passes[1], search.Invariants(ctx, config, passes[0], passes[1])), nil
 }
 
-// joined is each invariant after both passes.
-func joined(first, second []judge.Outcome) []ranInvariant {
+// joined is each invariant after both passes, and what those depend on that came
+// out differently.
+func joined(first, second []judge.Outcome, causes map[string][]string) []ranInvariant {
 	coupled := judge.CompareOutcomes(first, second)
 	out := make([]ranInvariant, len(first))
 	for i, o := range first {
-		one := ranInvariant{ID: o.ID, Kind: o.Kind, First: report.OutcomeOf(o.Ran, o.OK), Second: report.OutcomeOf(second[i].Ran, second[i].OK)}
+		one := ranInvariant{ID: o.ID, Kind: o.Kind, First: report.OutcomeOf(o.Ran, o.OK), Second: report.OutcomeOf(second[i].Ran, second[i].OK), By: []string{}}
 		one.Outcome = report.Both(one.First, one.Second)
-		one.Coupled = slices.Contains(coupled, o.ID)
+		if one.Coupled = slices.Contains(coupled, o.ID); one.Coupled {
+			one.By = append(one.By, causes[o.ID]...)
+		}
 		if one.First == report.Passed {
 			o = second[i]
 		}
@@ -154,11 +160,12 @@ func findPython(ctx context.Context, named string) (interpreter, error) {
 	return interpreter{real, library}, nil
 }
 
-// relocated is a pass with a temporary directory of its own: there is no private
-// /tmp here, and what a pass leaves behind is not for the machine.
+// relocated is a pass with a temporary directory that is new, and that has the same
+// name for every pass: there is no private /tmp here, what a pass leaves behind is
+// not for the machine or for another pass, and nothing may depend on the name.
 func relocated(p judge.Pass, dir string) (judge.Pass, error) {
 	temp, home := filepath.Join(dir, "tmp"), filepath.Join(dir, "home")
-	if err := errors.Join(os.MkdirAll(temp, 0o700), os.MkdirAll(home, 0o700), os.Chmod(home, 0o500)); err != nil {
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(temp, 0o700), os.MkdirAll(home, 0o700), os.Chmod(home, 0o500)); err != nil {
 		return p, err
 	}
 	env := slices.Clone(p.Env)

@@ -29,7 +29,8 @@ type ranInvariant struct {
 	First   report.Outcome `json:"first"`  // in the one environment
 	Second  report.Outcome `json:"second"` // and in the other
 	Coupled bool           `json:"environment"`
-	Row     int            `json:"row"` // the first bad one, from 1; 0 is none
+	By      []string       `json:"coupled_by"` // what it depends on; empty where it does not, or nothing was found out
+	Row     int            `json:"row"`        // the first bad one, from 1; 0 is none
 	Detail  string         `json:"detail"`
 	Output  string         `json:"output"` // of code that did not load
 }
@@ -87,6 +88,9 @@ func (one ranInvariant) words() string {
 	words := quoted(one.ID)
 	if one.Coupled {
 		words += ": depends on its environment"
+		if len(one.By) > 0 {
+			words += ": " + strings.Join(one.By, ", ")
+		}
 		if one.First != one.Second {
 			words += fmt.Sprintf(" (first run: %s, second: %s)", one.First, one.Second)
 		}

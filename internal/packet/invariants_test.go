@@ -145,3 +145,43 @@ func TestTextSaysOnceWhatBothPassesNote(t *testing.T) {
 		t.Errorf("%d and %d times in\n%s", a, b, out.String())
 	}
 }
+
+// What an outcome depends on is for maintainers; of a public invariant its detail
+// says it to the pusher too, of anything sealed nothing does.
+func TestWhatASealedOutcomeDependsOnReachesNoPusher(t *testing.T) {
+	public := open("stamps")
+	public.Coupled, public.CoupledBy = true, []string{"hash seed"}
+	public.Detail = "the passes disagree (hash seed): first: passed; second: row 1: 3 is below min 4"
+	hidden := Invariant{ID: "cap", Kind: "bound", Ran: true, Source: SourceSealed, Coupled: true, CoupledBy: []string{"time zone"}, Detail: "the passes disagree (time zone)"}
+	r := withInvariants(public, hidden)
+	r.Properties[0].OK, r.Properties[0].Coupled, r.Properties[0].CoupledBy = false, true, []string{"host name", "user"}
+	last := len(r.Rows) - 1
+	r.Rows[last].IDs = append(r.Rows[last].IDs, r.Properties[0].ID)
+	p := made(t, r)
+	for _, d := range []Disclosure{None, ByLane, ByID} {
+		view := fmt.Sprintf("%+v", Public(p, d))
+		for _, word := range []string{"time zone", "host name", "user"} {
+			if strings.Contains(view, word) {
+				t.Errorf("%s: %q in %s", d, word, view)
+			}
+		}
+		if !strings.Contains(view, "stamps: the passes disagree (hash seed): first: passed") {
+			t.Errorf("%s: %s", d, view)
+		}
+	}
+	var b bytes.Buffer
+	if err := Text(&b, p); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"invariant    cap (sealed): the passes disagree (environment coupling): time zone\n",
+		r.Properties[0].ID + ": the passes disagree (environment coupling): host name, user\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, b.String())
+		}
+	}
+	if !bytes.Contains(p.Bytes(), []byte(`"coupled_by": [`)) {
+		t.Error("the packet does not say it")
+	}
+}

@@ -233,10 +233,16 @@ func check(r Record) error {
 		if p.OK && (!p.Ran || len(p.FailedFixtures) > 0) {
 			return fmt.Errorf("property %q is ok but did not run or failed", p.ID)
 		}
+		if len(p.CoupledBy) > 0 && !p.Coupled {
+			return fmt.Errorf("property %q depends on %q, and the passes agreed", p.ID, p.CoupledBy)
+		}
 	}
 	for _, v := range r.Invariants {
 		if v.OK && (!v.Ran || v.Coupled) {
 			return fmt.Errorf("invariant %q is ok but did not run, or the passes disagreed", v.ID)
+		}
+		if len(v.CoupledBy) > 0 && !v.Coupled {
+			return fmt.Errorf("invariant %q depends on %q, and the passes agreed", v.ID, v.CoupledBy)
 		}
 	}
 	for _, f := range r.Fixtures {

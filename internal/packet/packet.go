@@ -86,6 +86,9 @@ type Property struct {
 	Calls int `json:"calls"`
 	// Coupled: the passes disagreed about the outcome.
 	Coupled bool `json:"coupled,omitempty"`
+	// CoupledBy is what the outcome depends on, in the words of judge's factors;
+	// only where Coupled, and empty where nothing was found out. For maintainers.
+	CoupledBy []string `json:"coupled_by,omitempty"`
 	// Notes are for maintainers: counterexamples, exception text, types.
 	Notes []Note `json:"notes,omitempty"`
 }
@@ -133,6 +136,8 @@ type Invariant struct {
 	Source string `json:"source"`
 	// Coupled: the passes disagreed about the outcome.
 	Coupled bool `json:"coupled,omitempty"`
+	// CoupledBy is as a property's.
+	CoupledBy []string `json:"coupled_by,omitempty"`
 	// Detail says in one line what was wrong, Output is what the pushed code
 	// printed while it did not load. Of a public invariant both are shown to the
 	// pusher; of a sealed one neither is.

@@ -94,10 +94,14 @@ func TestMergeOKIsTheSeedFormulaAndNoBlockingRow(t *testing.T) {
 
 func TestARecordThatContradictsItselfIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*Record){
-		"ok, not run":            func(r *Record) { r.Properties[0].Ran = false },
-		"ok, failed":             func(r *Record) { r.Properties[0].FailedFixtures = []string{"order"} },
-		"match, missing":         func(r *Record) { r.Fixtures[0].Hit = false },
-		"invariant ok, coupled":  func(r *Record) { r.Invariants = []Invariant{{ID: "i", Ran: true, OK: true, Coupled: true}} },
+		"ok, not run":           func(r *Record) { r.Properties[0].Ran = false },
+		"ok, failed":            func(r *Record) { r.Properties[0].FailedFixtures = []string{"order"} },
+		"match, missing":        func(r *Record) { r.Fixtures[0].Hit = false },
+		"invariant ok, coupled": func(r *Record) { r.Invariants = []Invariant{{ID: "i", Ran: true, OK: true, Coupled: true}} },
+		"agreed, yet depends":   func(r *Record) { r.Properties[0].CoupledBy = []string{"time zone"} },
+		"invariant depends": func(r *Record) {
+			r.Invariants = []Invariant{{ID: "i", Ran: true, OK: true, CoupledBy: []string{"home"}}}
+		},
 		"invariant ok, not run":  func(r *Record) { r.Invariants = []Invariant{{ID: "i", OK: true}} },
 		"eligible, blocking row": func(r *Record) { r.Rows = append(r.Rows, Row{ID: "x", Outcome: Blocked}) },
 		"inspect, blocking row":  func(r *Record) { r.Outcome = Inspect; r.Rows = append(r.Rows, Row{ID: "x", Outcome: Blocked}) },

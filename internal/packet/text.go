@@ -186,7 +186,7 @@ func (t *text) property(p Property) {
 		t.line("  property     %s holds, but made no call to the pushed code", id)
 	}
 	if p.Coupled {
-		t.line("  property     %s: the passes disagree (environment coupling)", id)
+		t.line("  property     %s: the passes disagree (environment coupling)%s", id, coupledBy(p.CoupledBy))
 	}
 	said := map[Note]bool{}
 	for _, n := range p.Notes {
@@ -196,6 +196,13 @@ func (t *text) property(p Property) {
 		}
 		said[n] = true
 	}
+}
+
+func coupledBy(causes []string) string {
+	if len(causes) == 0 {
+		return ""
+	}
+	return ": " + cleanAll(causes)
 }
 
 func (t *text) freezes() {
@@ -234,7 +241,7 @@ func (t *text) invariant(v Invariant) {
 	id, source := clean(v.ID), clean(v.Source)
 	switch {
 	case v.Coupled:
-		t.line("  invariant    %s (%s): the passes disagree (environment coupling)", id, source)
+		t.line("  invariant    %s (%s): the passes disagree (environment coupling)%s", id, source, coupledBy(v.CoupledBy))
 	case !v.Ran:
 		t.line("  invariant    %s (%s) did not run", id, source)
 	case !v.OK:

@@ -34,7 +34,11 @@ func runInvariants(ctx context.Context, list []judge.Invariant, c judge.Config, 
 	if err != nil {
 		return nil, &laneFault{err}
 	}
-	lane, err := mergeOutcomes(list, results)
+	var because map[string][]string
+	if !slices.ContainsFunc(slices.Concat(results[0], results[1]), func(o judge.Outcome) bool { return o.TimedOut }) {
+		because = causes().Invariants(ctx, config, results[0], results[1])
+	}
+	lane, err := mergeOutcomes(list, results, because)
 	if err != nil {
 		return nil, &laneFault{err}
 	}
@@ -43,8 +47,8 @@ func runInvariants(ctx context.Context, list []judge.Invariant, c judge.Config, 
 }
 
 // mergeOutcomes makes rows of the passes' outcomes: an invariant holds where it
-// does in both.
-func mergeOutcomes(list []judge.Invariant, results [passes][]judge.Outcome) (*invariantLane, error) {
+// does in both. because says what those depend on that the passes disagree about.
+func mergeOutcomes(list []judge.Invariant, results [passes][]judge.Outcome, because map[string][]string) (*invariantLane, error) {
 	for i := range results {
 		same := slices.EqualFunc(list, results[i], func(v judge.Invariant, o judge.Outcome) bool { return v.ID == o.ID })
 		if !same {
@@ -62,7 +66,9 @@ func mergeOutcomes(list []judge.Invariant, results [passes][]judge.Outcome) (*in
 		row := invariantRow{Outcome: report.Both(outcomeOf(first), outcomeOf(second)), Neither: !first.OK && !second.OK, Killed: first.Killed || second.Killed}
 		lane.Complete = lane.Complete && !first.TimedOut && !second.TimedOut && !row.Killed
 		row.ID, row.Kind, row.Source = v.ID, v.Kind.String(), packet.SourcePublic
-		row.Coupled = coupled[v.ID]
+		if row.Coupled = coupled[v.ID]; row.Coupled {
+			row.CoupledBy = because[v.ID]
+		}
 		row.Ran = first.Ran && second.Ran
 		row.OK = row.Ran && first.OK && second.OK && !row.Coupled
 		if v.Hidden {
@@ -93,7 +99,7 @@ func (t *laneText) explain(row *invariantRow, first, second judge.Outcome) {
 	detail := told(first)
 	switch {
 	case row.Coupled:
-		detail = fmt.Sprintf("the passes disagree: first: %s; second: %s", told(first), told(second))
+		detail = fmt.Sprintf("%s: first: %s; second: %s", disagreement(row.CoupledBy), told(first), told(second))
 	case first.OK:
 		detail = told(second)
 	}
@@ -112,6 +118,14 @@ func (t *laneText) explain(row *invariantRow, first, second judge.Outcome) {
 			t.outputs--
 		}
 	}
+}
+
+// disagreement is what the passes do, and what it depends on where that is known.
+func disagreement(causes []string) string {
+	if len(causes) == 0 {
+		return "the passes disagree"
+	}
+	return "the passes disagree (" + strings.Join(causes, ", ") + ")"
 }
 
 // bothNotes are the notes of two passes; what both say is said once.

@@ -679,7 +679,7 @@ func TestPythonInvariantsDecide(t *testing.T) {
 		"does not load": {"import nothing_like_this\n", "property-not-run ; invariant-not-run short,exact,again", "short: "},
 		"another name":  {"def size(b):\n    return len(b)\n", "property-false ; invariant-not-run short,exact,again", "short: "},
 		"coupled": {"import os\n\n\ndef length(b):\n    return len(b) if os.environ['TZ'] == 'UTC' else 25\n", "environment-coupling short,exact",
-			"short: the passes disagree: first: passed; second: row 1: 25 is above max 20\n"},
+			"short: the passes disagree (time zone): first: passed; second: row 1: 25 is above max 20\n"},
 		"for the hidden one": {"def length(b):\n    return 15 if len(b) == 11 else len(b)\n", "invariant-failed exact", "exact: row 2: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -697,10 +697,59 @@ func TestPythonInvariantsDecide(t *testing.T) {
 			if rowIDs(v) != c.rows || !strings.HasPrefix(shown, c.shown) || strings.Contains(fmt.Sprint(v), "hushed") {
 				t.Errorf("%s\nshown %q", rowIDs(v), shown)
 			}
+			if depends := fmt.Sprint(dependences(b.packet(t, v.Decision))); name == "coupled" && depends != "[exact: time zone hushed: time zone short: time zone]" || name != "coupled" && depends != "[]" {
+				t.Errorf("depends on %s", depends)
+			}
 			if name == "does not load" && !strings.Contains(shown, "| ") {
 				t.Errorf("the pusher does not see what did not load: %q", shown)
 			}
 		})
+	}
+}
+
+// dependences are what a packet says that outcomes depend on.
+func dependences(r packet.Record) []string {
+	var out []string
+	for _, v := range r.Invariants {
+		if v.Coupled || len(v.CoupledBy) > 0 {
+			out = append(out, v.ID+": "+strings.Join(v.CoupledBy, " and "))
+		}
+	}
+	for _, p := range r.Properties {
+		if p.Coupled || len(p.CoupledBy) > 0 {
+			out = append(out, p.ID+": "+strings.Join(p.CoupledBy, " and "))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestWhatOutcomesDependOnIsKeptWithThem(t *testing.T) {
+	b := newBench(t, nil)
+	b.hide(t, []string{"hushed"}, bound("hushed", 10))
+	b.fake.outcome = fails{"short": {tooMuch, held}, "hushed": {held, tooMuch}}.outcome
+	b.fake.because = map[string][]string{"short": {"locale"}, "hushed": {"user", "home"}}
+	b.fake.run = func(context.Context, Repository, *sealed.Tree, Tree) (*sealedLanes, error) {
+		l := green()
+		l.Properties[0].OK, l.Properties[0].Coupled = false, true
+		l.blame(map[string][]string{"length": {judge.ByChance}})
+		return l, nil
+	}
+	tip := b.source.commit(oracleFiles([]string{"short"}, bound("short", 20)))
+	for range 2 { // the second time from what is kept
+		v, err := b.judge(t, b.base, tip)
+		if err != nil || v.Outcome != replay.Blocked {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		if got := fmt.Sprint(dependences(b.packet(t, v.Decision))); got != "[hushed: user and home length: chance short: locale]" {
+			t.Errorf("depends on %s", got)
+		}
+		if text := fmt.Sprint(v); !strings.Contains(text, "(locale)") || strings.Contains(text, "home") || strings.Contains(text, "chance") {
+			t.Errorf("the pusher sees %s", text)
+		}
+	}
+	if n := b.fake.runs.Load(); n != 1 {
+		t.Errorf("%d runs", n)
 	}
 }
 

@@ -121,6 +121,9 @@ func (p *python) properties(ctx context.Context, seal *sealed.Tree, c judge.Conf
 		return nil, &laneFault{err}
 	}
 	lanes := merge(seal, results)
+	if lanes.Complete {
+		lanes.blame(causes().Properties(ctx, c, results[0], results[1]))
+	}
 	lanes.Millis = time.Since(started).Milliseconds()
 	return lanes, nil
 }
@@ -247,6 +250,18 @@ func merge(seal *sealed.Tree, results [passes][]judge.Result) *sealedLanes {
 		lanes.Properties = append(lanes.Properties, row)
 	}
 	return lanes
+}
+
+// causes looks for what outcomes depend on that the passes disagree about.
+func causes() judge.Causes { return judge.Causes{First: passOf(0), Second: passOf(1)} }
+
+// blame says what the properties depend on whose passes disagree.
+func (l *sealedLanes) blame(causes map[string][]string) {
+	for i := range l.Properties {
+		if row := &l.Properties[i]; row.Coupled {
+			row.CoupledBy = causes[row.ID]
+		}
+	}
 }
 
 func find(results []judge.Result, id string) judge.Result {

@@ -91,19 +91,15 @@ func (s source) tree(commit string) string { return s.git("rev-parse", commit+"^
 func (s source) fetch(tips ...string) fetcher {
 	return func(_ context.Context, haves []string) (io.Reader, error) {
 		in := strings.Join(tips, "\n") + "\n"
-		for _, h := range haves {
-			if s.has(h) {
-				in += "^" + h + "\n"
+		if len(haves) > 0 {
+			for line := range strings.Lines(s.gitIn(strings.Join(haves, "\n")+"\n", "cat-file", "--batch-check=%(objectname) %(objecttype)")) {
+				if id, _, ok := strings.Cut(line, " commit"); ok {
+					in += "^" + id + "\n"
+				}
 			}
 		}
 		return strings.NewReader(s.pack(in)), nil
 	}
-}
-
-func (s source) has(id string) bool {
-	cmd := exec.Command("git", "cat-file", "-e", id)
-	cmd.Dir = s.dir
-	return cmd.Run() == nil
 }
 
 func (s source) pack(revs string) string {
@@ -163,6 +159,7 @@ type fakeLanes struct {
 	runs    atomic.Int32
 	asked   [laneKinds]atomic.Int32
 	outcome func(pass int, o *judge.Outcome)
+	because map[string][]string // what outcomes depend on
 	lose    func(found *evidence)
 	run     func(ctx context.Context, repo Repository, seal *sealed.Tree, tree Tree) (*sealedLanes, error)
 }
@@ -203,7 +200,7 @@ func (f *fakeLanes) judge(k laneKind, list []judge.Invariant) *invariantLane {
 			results[i] = append(results[i], o)
 		}
 	}
-	lane, err := mergeOutcomes(list, results)
+	lane, err := mergeOutcomes(list, results, f.because)
 	if err != nil {
 		panic(err)
 	}
