@@ -123,14 +123,14 @@ func (q Causes) Invariants(ctx context.Context, c InvariantsConfig, first, secon
 type stated interface{ stated() (id, state string) }
 
 func (r Result) stated() (id, state string) {
-	if r.TimedOut {
+	if r.TimedOut || r.Killed {
 		return r.ID, ""
 	}
 	return r.ID, fmt.Sprintf("%t %t %t %q", r.Ran, r.OK, r.Loaded, r.FailedFixtures)
 }
 
 func (o Outcome) stated() (id, state string) {
-	if o.TimedOut {
+	if o.TimedOut || o.Killed {
 		return o.ID, ""
 	}
 	return o.ID, fmt.Sprintf("%t %t %t", o.Ran, o.OK, o.Loaded)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sealgate/sealgate/internal/sandbox"
 )
@@ -106,10 +107,17 @@ func TestInvariantsInTheRealSandbox(t *testing.T) {
 	spy := "entry = \"spy:look\"\nkind = \"exact_table\""
 	claims := append([]claim{
 		{id: "spy", fields: spy, rows: `[{"args": ["/sealed"], "expected": []}, {"args": ["/tree/oracles"], "expected": []}, {"args": ["/tree"], "expected": ["/tree/bin/sum", "/tree/depot.py", "/tree/spy.py"]}]`},
+		{id: "host", fields: "entry = \"spy:host\"\nkind = \"exact_table\"", rows: `[{"args": [], "expected": true}]`},
+		{id: "first_host", fields: "entry = \"spy:name\"\nkind = \"exact_table\"", rows: `[{"args": [], "expected": "replay-a"}]`},
 		{id: "write", fields: "entry = \"spy:write\"\nkind = \"bound\"\nmin = 13\nmax = 30", rows: `[{}]`},
 		{id: "sum", fields: "entry = \"exec:bin/sum\"\nkind = \"exact_table\"", rows: `[{"args": ["2", "3"], "expected": {"stdout": "5\n"}}, {"args": ["exit", "7"], "expected": {"exit": 7}}]`},
 	}, depotClaims...)
 	tree := files{"bin/sum": program, "depot.py": depot["depot.py"], "spy.py": `import os
+def host(): # known to the system, to the variable, and by an address
+    import socket
+    return socket.gethostname() == os.environ["HOSTNAME"] and socket.gethostbyname(socket.gethostname()) == "127.0.0.1"
+def name():
+    return os.uname().nodename
 def look(what):
     return sorted(os.path.join(base, n) for base, dirs, names in os.walk(what) for n in names)
 def write():
@@ -132,13 +140,15 @@ def write():
 		}
 		both[i] = outcomes
 		for _, o := range outcomes {
-			if o.OK == strings.HasSuffix(o.ID, "_bad") || !o.Ran || strings.Contains(o.Note+o.Detail, dir) {
+			good := !strings.HasSuffix(o.ID, "_bad") && (o.ID != "first_host" || i == 0)
+			if o.OK != good || !o.Ran || strings.Contains(o.Note+o.Detail, dir) {
 				t.Errorf("pass %d, %s: %s", i+1, o.ID, o.summary())
 			}
 		}
 	}
-	if coupled := CompareOutcomes(both[0], both[1]); coupled != nil {
-		t.Errorf("coupled: %q", coupled)
+	causes := Causes{First: First(), Second: Second(), Time: 3 * time.Minute}.Invariants(t.Context(), c, both[0], both[1])
+	if fmt.Sprint(causes) != "map[first_host:[host name]]" {
+		t.Errorf("coupled by %q", causes)
 	}
 }
 

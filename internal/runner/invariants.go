@@ -35,7 +35,7 @@ func runInvariants(ctx context.Context, list []judge.Invariant, c judge.Config, 
 		return nil, &laneFault{err}
 	}
 	var because map[string][]string
-	if !slices.ContainsFunc(slices.Concat(results[0], results[1]), func(o judge.Outcome) bool { return o.TimedOut }) {
+	if !slices.ContainsFunc(slices.Concat(results[0], results[1]), func(o judge.Outcome) bool { return o.TimedOut || o.Killed }) {
 		because = causes().Invariants(ctx, config, results[0], results[1])
 	}
 	lane, err := mergeOutcomes(list, results, because)
