@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -43,6 +44,9 @@ type Spec struct {
 	// Foreground leaves the helper in the caller's process group and terminal, for
 	// programs that ask for a passphrase. Only it is killed then, not its children.
 	Foreground bool
+	// Hold is a lock's file that the helper and what it starts keep open: the lock
+	// lasts until they have ended, also where their caller was killed.
+	Hold *os.File
 }
 
 // Result is what a helper that ended by itself left.
@@ -164,6 +168,9 @@ func (s Spec) command(ctx context.Context) *exec.Cmd {
 		cmd.Env = []string{}
 	}
 	cmd.WaitDelay = killGrace
+	if s.Hold != nil {
+		cmd.ExtraFiles = []*os.File{s.Hold}
+	}
 	if !s.Foreground {
 		ownGroup(cmd)
 	}

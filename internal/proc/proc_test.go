@@ -143,3 +143,35 @@ func TestStopEndsAHelperThatDoesNotRead(t *testing.T) {
 		t.Fatal("Stop did not return")
 	}
 }
+
+// A lock that was handed to a helper lasts until the helper has ended, whatever became
+// of who started it.
+func TestAHelperHoldsItsCallersLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(context.Background(), Spec{Path: "/bin/cat", Hold: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	other, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		t.Error("free while the helper runs")
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		t.Errorf("held when it has ended: %v", err)
+	}
+}

@@ -55,7 +55,7 @@ func (g git) run(ctx context.Context, most int, spec proc.Spec) (proc.Result, er
 	}
 	if got.Code > most {
 		said := strings.TrimSpace(string(got.Stderr))
-		return proc.Result{}, fmt.Errorf("git %s: exit status %d: %.400s", verb(spec), got.Code, said)
+		return proc.Result{}, gitFault(fmt.Sprintf("git %s: exit status %d: %.400s", verb(spec), got.Code, said))
 	}
 	return got, nil
 }
@@ -87,7 +87,7 @@ func (g git) records(ctx context.Context, each func(record []byte) error, spec p
 		return err
 	}
 	if code != 0 {
-		return fmt.Errorf("git %s: exit status %d: %.400s", verb(spec), code, child.Stderr())
+		return gitFault(fmt.Sprintf("git %s: exit status %d: %.400s", verb(spec), code, child.Stderr()))
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (g git) blobs(ctx context.Context, ids []string, got func(i int, size int64
 	}
 	// Wait closes Stdin as well; the writer has written everything by now.
 	if code, err := child.Wait(); err != nil || code != 0 {
-		return errors.Join(err, fmt.Errorf("git cat-file: exit status %d", code))
+		return errors.Join(err, gitFault(fmt.Sprintf("git cat-file: exit status %d", code)))
 	}
 	return nil
 }
@@ -152,11 +152,11 @@ func (g git) blobs(ctx context.Context, ids []string, got func(i int, size int64
 func oneBlob(in *bufio.Reader, i int, id string, got func(int, int64, io.Reader) error) error {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
-		return fmt.Errorf("read blob %s: %w", id, unexpected(err))
+		return errors.Join(gitFault("read blob "+id+": git ended"), unexpected(err))
 	}
 	words := strings.Fields(string(line))
 	if len(words) != 3 || words[0] != id || words[1] != "blob" {
-		return fmt.Errorf("read blob %s: git answers %.200q", id, line)
+		return gitFault(fmt.Sprintf("read blob %s: git answers %.200q", id, line))
 	}
 	size, err := strconv.ParseInt(words[2], 10, 64)
 	if err != nil || size < 0 {
@@ -189,3 +189,10 @@ const gitTime = time.Minute
 
 // notADirectory: a path runs through something that is no directory.
 func notADirectory(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+
+// gitFault is an end of a git child that git's own answer tells of: the mirror may be
+// damaged.
+type gitFault string
+
+func (g gitFault) Error() string { return string(g) }
+func (gitFault) Unwrap() error   { return errUnreadable }

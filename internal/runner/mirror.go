@@ -11,20 +11,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/sealgate/sealgate/internal/gitrepo"
 	"github.com/sealgate/sealgate/internal/proc"
 	"github.com/sealgate/sealgate/internal/replay"
-)
-
-// Bounds of a mirror.
-const (
-	maxHavesSent  = 128
-	packsBeforeGC = 40
-	refsBeforeGC  = 500
-	havePrefix    = "refs/sealgate/have/"
-	addedPrefix   = "refs/sealgate/added/"
 )
 
 // mirror is hookd's own bare copy of one repository. What lies in it is closed:
@@ -34,10 +28,13 @@ type mirror struct {
 	git
 	gc sync.RWMutex // read: work that must not be disturbed; write: repacking
 
-	mu    sync.Mutex
-	repo  *gitrepo.Repo
-	haves []string // newest last
-	ended bool
+	mu       sync.Mutex
+	repo     *gitrepo.Repo
+	arrivals arrivals
+	ended    error // why it is not to be used any more; nil: it is
+
+	taken atomic.Int32 // packs since it was tidied
+	doubt atomic.Bool  // git could not read something
 }
 
 // errLacking says that a commit is not in the mirror and nobody brings it.
@@ -47,9 +44,12 @@ var errLacking = errors.New("the mirror lacks it")
 type mirrors struct {
 	git  string
 	root string
+	log  zerolog.Logger
+	want chan struct{} // somebody has work for tidy; nil where nobody tidies
 
-	mu   sync.Mutex
-	open map[string]*mirror
+	mu     sync.Mutex
+	open   map[string]*mirror
+	mended map[string]time.Time // when one was made anew, or found whole
 }
 
 func (ms *mirrors) dir(id string) string { return filepath.Join(ms.root, id+".git") }
@@ -62,38 +62,62 @@ func (ms *mirrors) at(ctx context.Context, id string, idLength int) (*mirror, er
 	if m := ms.open[id]; m != nil {
 		return m, m.sameFormat(ctx, idLength)
 	}
-	m := &mirror{git: git{path: ms.git, dir: ms.dir(id)}}
-	if err := m.create(ctx, idLength); err != nil {
-		return nil, fmt.Errorf("open mirror of %s: %w", id, err)
+	m, err := ms.openOne(ctx, id, idLength)
+	if errors.Is(err, errUnreadable) && ms.mayMend(id) {
+		if err = ms.putAside(id, err); err == nil {
+			m, err = ms.openOne(ctx, id, idLength)
+		}
 	}
-	if err := m.load(ctx); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("open mirror of %s: %w", id, err)
 	}
 	ms.open[id] = m
 	return m, m.sameFormat(ctx, idLength)
 }
 
+func (ms *mirrors) openOne(ctx context.Context, id string, idLength int) (*mirror, error) {
+	m := &mirror{git: git{path: ms.git, dir: ms.dir(id)}, arrivals: arrivals{file: filepath.Join(ms.dir(id), arrivalsName)}}
+	if err := m.create(ctx, idLength, filepath.Join(ms.root, busyName)); err != nil {
+		return nil, err
+	}
+	if err := m.isRepository(ctx); err != nil {
+		return nil, err
+	}
+	return m, m.load(ctx)
+}
+
 func (ms *mirrors) close() {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	for _, m := range ms.open {
-		m.mu.Lock()
-		m.ended = true
-		if m.repo != nil {
-			_ = m.repo.Close()
-		}
-		m.mu.Unlock()
+		m.end(errors.New("the daemon is stopping"))
+	}
+}
+
+// end closes a mirror to all who have it.
+func (m *mirror) end(why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = why
+	if m.repo != nil {
+		_ = m.repo.Close()
+		m.repo = nil
 	}
 }
 
 // create makes the repository aside, so that a crash leaves no half one.
-func (m *mirror) create(ctx context.Context, idLength int) error {
-	if _, err := os.Stat(filepath.Join(m.dir, "HEAD")); err == nil {
+func (m *mirror) create(ctx context.Context, idLength int, busy string) error {
+	if _, err := os.Lstat(m.dir); err == nil {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(m.dir), 0o700); err != nil {
 		return err
 	}
+	work, err := beginWork(ctx, busy)
+	if err != nil {
+		return err
+	}
+	defer work.Close()
 	aside, err := os.MkdirTemp(filepath.Dir(m.dir), ".new-")
 	if err != nil {
 		return err
@@ -104,7 +128,7 @@ func (m *mirror) create(ctx context.Context, idLength int) error {
 		format = "sha256"
 	}
 	made := git{path: m.path, dir: aside}
-	init := proc.Spec{Path: m.path, Env: made.env(), Timeout: gitTime,
+	init := proc.Spec{Path: m.path, Env: made.env(), Timeout: gitTime, Hold: work,
 		Args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=" + format, "--initial-branch=sealgate-none", aside}}
 	if _, err := made.run(ctx, 0, init); err != nil {
 		return err
@@ -120,40 +144,47 @@ func (m *mirror) create(ctx context.Context, idLength int) error {
 	return os.Rename(aside, m.dir)
 }
 
-// clean drops what a crash left behind in all mirrors. Nobody else may be at work.
-func (ms *mirrors) clean() error {
-	for _, pattern := range []string{"*.git/incoming-*", ".new-*"} {
-		stale, err := filepath.Glob(filepath.Join(ms.root, pattern))
-		if err != nil {
-			return err
-		}
-		for _, dir := range stale {
-			if err := os.RemoveAll(dir); err != nil {
-				return fmt.Errorf("clean mirrors: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
-// load reads which commits were received, oldest first. m.mu is held, or nobody
-// else has the mirror yet.
-func (m *mirror) load(ctx context.Context) error {
-	spec := m.spec("for-each-ref", "--sort=committerdate", "--format=%(objectname)", havePrefix, addedPrefix)
-	spec.Limit = 64 << 20
-	got, err := m.run(ctx, 0, spec)
+// clean drops what a crash left behind in all mirrors, but for what somebody
+// still works on: a replay by hand, or a git that outlived the daemon.
+func (ms *mirrors) clean(ctx context.Context) error {
+	stale, err := filepath.Glob(filepath.Join(ms.root, "*.git"))
 	if err != nil {
 		return err
 	}
-	m.haves = strings.Fields(string(got.Stdout))
+	for _, dir := range stale {
+		if err := ms.drop(ctx, filepath.Join(dir, busyName), filepath.Join(dir, "incoming-*")); err != nil {
+			return err
+		}
+	}
+	return ms.drop(ctx, filepath.Join(ms.root, busyName), filepath.Join(ms.root, ".new-*"))
+}
+
+func (ms *mirrors) drop(ctx context.Context, busy, pattern string) error {
+	stale, err := filepath.Glob(pattern)
+	if err != nil || len(stale) == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	alone, err := workAlone(ctx, busy)
+	if err != nil {
+		ms.log.Warn().Err(err).Strs("left", stale).Msg("mirrors: somebody is at work; left as it is")
+		return nil
+	}
+	defer alone.Close()
+	for _, dir := range stale {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("clean mirrors: %w", err)
+		}
+	}
 	return nil
 }
 
 func (m *mirror) sameFormat(ctx context.Context, idLength int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.haves) > 0 && len(m.haves[0]) != idLength {
-		return fmt.Errorf("open mirror: object ids have %d digits, its own have %d", idLength, len(m.haves[0]))
+	if own := m.arrivals.newest(1); len(own) > 0 && len(own[0]) != idLength {
+		return fmt.Errorf("open mirror: object ids have %d digits, its own have %d", idLength, len(own[0]))
 	}
 	return nil
 }
@@ -162,8 +193,8 @@ func (m *mirror) sameFormat(ctx context.Context, idLength int) error {
 func (m *mirror) reader(ctx context.Context) (*gitrepo.Repo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ended {
-		return nil, errors.New("the daemon is stopping")
+	if m.ended != nil {
+		return nil, m.ended
 	}
 	if m.repo != nil {
 		return m.repo, nil
@@ -209,15 +240,20 @@ func (m *mirror) info(ctx context.Context, names ...string) ([]gitrepo.Object, e
 
 // read reads one object; gitrepo.ErrMissing and gitrepo.ErrTooLarge are told apart.
 func (m *mirror) read(ctx context.Context, name string, most int64) (gitrepo.Object, []byte, error) {
-	repo, err := m.reader(ctx)
-	if err != nil {
-		return gitrepo.Object{}, nil, err
-	}
-	o, data, err := repo.Read(ctx, name, most)
-	if err != nil && !errors.Is(err, gitrepo.ErrMissing) && !errors.Is(err, gitrepo.ErrTooLarge) {
+	for again := false; ; again = true {
+		repo, err := m.reader(ctx)
+		if err != nil {
+			return gitrepo.Object{}, nil, err
+		}
+		o, data, err := repo.Read(ctx, name, most)
+		if err == nil || errors.Is(err, gitrepo.ErrMissing) || errors.Is(err, gitrepo.ErrTooLarge) {
+			return o, data, err
+		}
 		m.dropReader(repo)
+		if again || ctx.Err() != nil {
+			return o, data, err
+		}
 	}
-	return o, data, err
 }
 
 // isCommit says whether an id is a commit that the mirror has, with everything
@@ -237,21 +273,11 @@ func (m *mirror) isAncestor(ctx context.Context, a, b string) (bool, error) {
 	return err == nil && got.Code == 0, err
 }
 
-// newest are the commits that a hook need not send again.
-func (m *mirror) newest() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	tail := m.haves[max(0, len(m.haves)-maxHavesSent):]
-	list := slices.Clone(tail)
-	slices.Reverse(list)
-	return list
-}
-
 // receive brings the commits in, through fetch where the mirror lacks one. It
 // checks that the request's commit has the request's tree. A base that does not
 // come along (a hook packs what the commit reaches) is for the caller to miss.
 func (m *mirror) receive(ctx context.Context, r replay.Request, limit int64, fetch func(ctx context.Context, haves []string) (io.Reader, error)) error {
-	whole, err := m.has(ctx, r)
+	known, whole, err := m.has(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -266,18 +292,20 @@ func (m *mirror) receive(ctx context.Context, r replay.Request, limit int64, fet
 		if err != nil {
 			return err
 		}
-		pack, err := fetch(ctx, m.newest())
+		pack, err := fetch(ctx, m.haves(known))
 		if err != nil {
 			return err
 		}
 		if err := m.take(ctx, pack, limit); err != nil {
 			return err
 		}
-		r.Base = ""
-		if whole, err = m.has(ctx, r); err != nil {
+		whole := r
+		whole.Base, whole.Old = "", ""
+		_, here, err := m.has(ctx, whole)
+		if err != nil {
 			return err
 		}
-		if !whole {
+		if !here {
 			return fmt.Errorf("receive objects: the pack lacks commit %s or %s, whose protected paths count: %w", r.New, r.Authorised, errLacking)
 		}
 	}
@@ -288,24 +316,38 @@ func (m *mirror) receive(ctx context.Context, r replay.Request, limit int64, fet
 	if o[0].ID != r.Tree {
 		return fmt.Errorf("check commit %s: its tree is %s, the request says %s", r.New, o[0].ID, r.Tree)
 	}
-	return m.keep(r.New)
+	for _, id := range append(known, r.New) {
+		if err := m.keep(id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (m *mirror) has(ctx context.Context, r replay.Request) (bool, error) {
-	names := []string{r.New, r.Authorised}
+// has says which of the commits that a request builds on are here, and whether all
+// are that it needs.
+func (m *mirror) has(ctx context.Context, r replay.Request) (known []string, whole bool, err error) {
+	needed := []string{r.New, r.Authorised}
 	if r.Base != "" {
-		names = append(names, r.Base)
+		needed = append(needed, r.Base)
+	}
+	names := needed
+	if r.Old != "" {
+		names = append(slices.Clip(needed), r.Old)
 	}
 	objects, err := m.info(ctx, names...)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
+	whole = true
 	for i, o := range objects {
-		if o.Type != gitrepo.Commit || o.ID != names[i] {
-			return false, nil
+		here := o.Type == gitrepo.Commit && o.ID == names[i]
+		whole = whole && (here || i >= len(needed))
+		if here && names[i] != r.New && !slices.Contains(known, names[i]) {
+			known = append(known, names[i])
 		}
 	}
-	return true, nil
+	return known, whole, nil
 }
 
 // take indexes a thin pack in a directory of its own and moves it into the
@@ -314,6 +356,11 @@ func (m *mirror) has(ctx context.Context, r replay.Request) (bool, error) {
 func (m *mirror) take(ctx context.Context, pack io.Reader, limit int64) error {
 	m.gc.RLock()
 	defer m.gc.RUnlock()
+	work, err := beginWork(ctx, filepath.Join(m.dir, busyName))
+	if err != nil {
+		return fmt.Errorf("receive objects: %w", err)
+	}
+	defer work.Close()
 	quarantine, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
 		return fmt.Errorf("receive objects: %w", err)
@@ -325,7 +372,7 @@ func (m *mirror) take(ctx context.Context, pack io.Reader, limit int64) error {
 	first := &firstByte{r: pack}
 	spec := m.spec("index-pack", "--stdin", "--fix-thin", "--check-self-contained-and-connected", fmt.Sprintf("--max-input-size=%d", limit))
 	spec.Env = m.env("GIT_OBJECT_DIRECTORY="+quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(m.dir, "objects"))
-	spec.Stdin = first
+	spec.Stdin, spec.Hold = first, work
 	// Exit status 1 says that links lead out of the pack, into the mirror: it is thin.
 	if _, err := m.run(ctx, 1, spec); err != nil {
 		return fmt.Errorf("receive objects: %w", errors.Join(first.err, err))
@@ -333,7 +380,11 @@ func (m *mirror) take(ctx context.Context, pack io.Reader, limit int64) error {
 	if first.err != nil {
 		return fmt.Errorf("receive objects: %w", first.err)
 	}
-	return m.migrate(quarantine)
+	if err := m.migrate(quarantine); err != nil {
+		return err
+	}
+	m.taken.Add(1)
+	return nil
 }
 
 // firstByte remembers how reading a pack ended: index-pack only says that its
@@ -386,25 +437,6 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// keep writes the ref that protects a received commit from pruning and offers
-// it as a have.
-func (m *mirror) keep(id string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if slices.Contains(m.haves[max(0, len(m.haves)-maxHavesSent):], id) {
-		return nil
-	}
-	dir := filepath.Join(m.dir, filepath.FromSlash(havePrefix))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("keep commit %s: %w", id, err)
-	}
-	if err := writeAside(filepath.Join(dir, id), []byte(id+"\n"), 0o600); err != nil {
-		return fmt.Errorf("keep commit %s: %w", id, err)
-	}
-	m.haves = append(m.haves, id)
-	return nil
-}
-
 // writeAside writes a file so that it is there whole or not at all.
 func writeAside(file string, data []byte, mode fs.FileMode) error {
 	// A dot keeps git from taking the file for a ref.
@@ -425,6 +457,11 @@ func writeAside(file string, data []byte, mode fs.FileMode) error {
 func (m *mirror) add(ctx context.Context, from, safe string) (int, error) {
 	m.gc.RLock()
 	defer m.gc.RUnlock()
+	work, err := beginWork(ctx, filepath.Join(m.dir, busyName))
+	if err != nil {
+		return 0, fmt.Errorf("fill mirror: %w", err)
+	}
+	defer work.Close()
 	if err := os.WriteFile(safe, []byte("[safe]\n\tdirectory = *\n"), 0o600); err != nil {
 		return 0, fmt.Errorf("fill mirror: %w", err)
 	}
@@ -433,40 +470,60 @@ func (m *mirror) add(ctx context.Context, from, safe string) (int, error) {
 	// The other side runs in the repository's own folder, which belongs to
 	// somebody else; nothing but this file lets git read it.
 	spec.Env = append(m.env(), "GIT_CONFIG_GLOBAL="+safe)
+	spec.Hold = work
 	spec.Env = slices.DeleteFunc(spec.Env, func(s string) bool { return s == "GIT_CONFIG_GLOBAL="+os.DevNull })
 	if _, err := m.run(ctx, 0, spec); err != nil {
 		return 0, fmt.Errorf("fill mirror from %q: %w", from, err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.load(ctx); err != nil {
+	tips := m.spec("for-each-ref", "--sort=committerdate", "--format=%(objectname)", addedPrefix)
+	tips.Limit = 64 << 20
+	got, err := m.run(ctx, 0, tips)
+	if err != nil {
 		return 0, fmt.Errorf("fill mirror: %w", err)
 	}
-	return len(m.haves), nil
+	ids := strings.Fields(string(got.Stdout))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.arrivals.add(ids...); err != nil {
+		return 0, fmt.Errorf("fill mirror: %w", err)
+	}
+	slices.Sort(ids)
+	return len(slices.Compact(ids)), nil
 }
 
 // tidy repacks when there are more packs than most. It never drops an object.
 func (m *mirror) tidy(ctx context.Context, most int) error {
+	m.taken.Store(0)
 	packs, err := filepath.Glob(filepath.Join(m.dir, "objects", "pack", "*.idx"))
 	if err != nil {
 		return err
 	}
 	if len(packs) > most {
-		m.gc.Lock()
-		defer m.gc.Unlock()
-		spec := m.spec("repack", "-d", "-q", "--geometric=2", "--no-write-bitmap-index")
-		spec.Timeout = 10 * time.Minute
-		if _, err := m.run(ctx, 0, spec); err != nil {
+		if err := m.repack(ctx); err != nil {
 			return fmt.Errorf("repack mirror: %w", err)
 		}
 	}
-	refs, err := os.ReadDir(filepath.Join(m.dir, filepath.FromSlash(havePrefix)))
-	if err != nil || len(refs) <= refsBeforeGC {
-		return nil // no refs yet, or few
+	return m.prune(ctx)
+}
+
+func (m *mirror) repack(ctx context.Context) error {
+	m.gc.Lock()
+	defer m.gc.Unlock()
+	alone, err := workAlone(ctx, filepath.Join(m.dir, busyName))
+	if err != nil {
+		return err
 	}
-	if _, err := m.run(ctx, 0, m.spec("pack-refs", "--all")); err != nil {
-		return fmt.Errorf("pack refs of mirror: %w", err)
+	defer alone.Close()
+	spec := m.spec("repack", "-d", "-q", "--geometric=2", "--no-write-bitmap-index")
+	spec.Timeout, spec.Hold = 10*time.Minute, alone
+	if _, err := m.run(ctx, 0, spec); err != nil {
+		return err
 	}
+	// The reader has the packs open that are gone now, and their bytes on the disk.
+	m.mu.Lock()
+	repo := m.repo
+	m.mu.Unlock()
+	m.dropReader(repo)
 	return nil
 }
 

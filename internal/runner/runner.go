@@ -173,9 +173,12 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 	for _, repo := range c.Repositories {
 		r.repos[repo.ID] = repo
 	}
-	r.mirrors = &mirrors{git: gitPath, root: filepath.Join(c.Data, "mirrors"), open: map[string]*mirror{}}
+	r.mirrors = &mirrors{git: gitPath, root: filepath.Join(c.Data, "mirrors"), log: c.Log, open: map[string]*mirror{}}
+	if !c.Beside {
+		r.mirrors.want = make(chan struct{}, 1)
+	}
 	r.kept = kept{root: filepath.Join(c.Data, "verdicts")}
-	if err := r.openData(); err != nil {
+	if err := r.openData(ctx); err != nil {
 		return nil, errors.Join(err, r.unlock())
 	}
 	work, err := r.workDir()
@@ -214,7 +217,7 @@ func (c *Config) defaults() {
 }
 
 // openData makes the data directory: slots pass through it, and read nothing.
-func (r *Runner) openData() error {
+func (r *Runner) openData(ctx context.Context) error {
 	for dir, mode := range map[string]os.FileMode{"": 0o711, "mirrors": 0o700, "verdicts": 0o700, "packets": 0o700, "seals": 0o711, "run": 0o711} {
 		path := filepath.Join(r.Data, dir)
 		if err := os.MkdirAll(path, mode); err != nil {
@@ -230,7 +233,7 @@ func (r *Runner) openData() error {
 	if err := r.takeLock(); err != nil {
 		return err
 	}
-	if err := r.mirrors.clean(); err != nil {
+	if err := r.mirrors.clean(ctx); err != nil {
 		return err
 	}
 	r.dropBeside()
@@ -309,27 +312,20 @@ func (r *Runner) Warm(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// tidy looks after the mirrors when there is little to do.
+// tidy looks after the mirrors now and then, and when there is something to do.
 func (r *Runner) tidy() {
 	ticker := time.NewTicker(10 * time.Minute)
 	defer ticker.Stop()
 	for {
+		var all bool
 		select {
 		case <-r.life.Done():
 			return
 		case <-ticker.C:
+			all = true
+		case <-r.mirrors.want:
 		}
-		r.mirrors.mu.Lock()
-		var open []*mirror
-		for _, m := range r.mirrors.open {
-			open = append(open, m)
-		}
-		r.mirrors.mu.Unlock()
-		for _, m := range open {
-			if err := m.tidy(r.life, packsBeforeGC); err != nil && r.life.Err() == nil {
-				r.Log.Error().Err(err).Str("mirror", m.dir).Msg("mirror not tidied")
-			}
-		}
+		r.mirrors.tidy(r.life, all)
 	}
 }
 
@@ -413,12 +409,14 @@ func (r *Runner) decide(ctx context.Context, req replay.Request, fetch fetcher) 
 	}
 	c := &judgement{runner: r, repo: repo, req: req, asked: r.Now()}
 	if err := c.open(ctx, fetch); err != nil {
-		return packet.Packet{}, err
+		return packet.Packet{}, r.mirrors.doubt(c.mirror, err)
 	}
+	r.mirrors.packs(c.mirror)
 	if req.Background {
 		return packet.Packet{}, r.later(c)
 	}
-	return c.decide(ctx)
+	p, err := c.decide(ctx)
+	return p, r.mirrors.doubt(c.mirror, err)
 }
 
 // later decides a request when the daemon gets to it.
@@ -435,7 +433,7 @@ func (r *Runner) later(c *judgement) error {
 		if f != nil {
 			<-f.done
 			if f.err != nil {
-				r.logBackground(c, f.err)
+				r.logBackground(c, r.mirrors.doubt(c.mirror, f.err))
 				return
 			}
 			c.evidence = f.result

@@ -44,7 +44,7 @@ func TestMirrorTakesThinPacksAndKnowsWhatItHas(t *testing.T) {
 			first := s.commit(map[string]string{"a": strings.Repeat("a line\n", 1000)})
 			second := s.commit(map[string]string{"a": strings.Repeat("a line\n", 1000) + "more\n"})
 			m := testMirror(t, s, first, second)
-			if got := m.newest(); !slices.Equal(got, []string{second, first}) {
+			if got := m.haves(nil); !slices.Equal(got, []string{second, first}) {
 				t.Errorf("haves %v", got)
 			}
 			none := func(context.Context, []string) (io.Reader, error) { return nil, errors.New("asked again") }
