@@ -93,6 +93,8 @@ type Sandbox struct {
 	scratch  string
 	temp     bool // scratch is ours to remove
 
+	weaken weakening // of tests alone
+
 	mu      sync.Mutex
 	closed  bool
 	running map[*process]struct{}
