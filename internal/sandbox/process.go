@@ -188,7 +188,11 @@ func (sb *Sandbox) command(pl *plumbing, slot int, s Spec, l Limits) (*exec.Cmd,
 	if err := sb.streams(pl, cmd, s); err != nil {
 		return nil, err
 	}
-	return cmd, sb.tier.prepare(pl, cmd, slot, s, l)
+	if err := sb.tier.prepare(pl, cmd, slot, s, l); err != nil {
+		return nil, err
+	}
+	sb.weaken.apply(pl, cmd)
+	return cmd, nil
 }
 
 func (sb *Sandbox) attributes(slot int, role Role) *syscall.SysProcAttr {
