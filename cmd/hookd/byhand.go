@@ -125,7 +125,7 @@ func (a *app) judge(ctx context.Context, h config.Hookd, repo runner.Repository,
 	}
 	defer sb.Close()
 	r, err := runner.New(ctx, runner.Config{Data: h.Data, Repositories: []runner.Repository{repo}, Sandbox: sb, Store: store, Limits: limitsOf(h),
-		Workers: 1, Queue: 1, Beside: true, Version: buildVersion(), Log: zerolog.Nop()})
+		Workers: 1, Queue: 1, Beside: true, MayShow: h.MayShow, Version: buildVersion(), Log: zerolog.Nop()})
 	if err != nil {
 		return packet.Packet{}, err
 	}

@@ -25,7 +25,7 @@ func TestNoVerbRunsPushedCodeBesideASecret(t *testing.T) {
 		code := a.execute(t.Context(), []string{"check-config", "--config", file}, checkConfigCommand(&a))
 		return answer{code, out.String(), diag.String()}
 	}
-	if got := check(); got.code != exitOK {
+	if got := check(); got.code != exitOK || !strings.Contains(got.out, "shop: Python 3.") || !strings.Contains(got.out, "ok: "+file) {
 		t.Fatalf("honest: %+v", got)
 	}
 	ok(t, os.WriteFile(file, bytes.Replace(good, []byte("seal: "), fmt.Appendf(nil, "roots: [%s], seal: ", r.dir), 1), 0o644))

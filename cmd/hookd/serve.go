@@ -77,24 +77,12 @@ func versionCommand(a *app) *cobra.Command {
 func checkConfigCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{Use: "check-config", Short: "name everything that is wrong with the configuration, its keys and its sealed trees", Args: exactly(),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := config.LoadHookd(file)
 			if err != nil {
 				return fail(exitNotOK, "", "%w", err)
 			}
-			var faults []error
-			_, err = hostKey(h.HostKey)
-			faults = append(faults, err)
-			_, err = knownClients(h)
-			faults = append(faults, err)
-			_, err = repositories(h)
-			faults = append(faults, err, h.CheckHost())
-			for _, dir := range sealsOf(h) {
-				if _, err := sealed.Load(dir); err != nil {
-					faults = append(faults, fmt.Errorf("sealed tree %q: %w", dir, err))
-				}
-			}
-			if err := errors.Join(faults...); err != nil {
+			if err := a.checkHost(c.Context(), h); err != nil {
 				return fail(exitNotOK, "", "%w", err)
 			}
 			a.say("ok: %s", file)
@@ -102,6 +90,32 @@ func checkConfigCommand(a *app) *cobra.Command {
 		}}
 	c.Flags().StringVar(&file, "config", defaultConfig, "hookd's configuration")
 	return c
+}
+
+// checkHost looks at everything that a configuration names.
+func (a *app) checkHost(ctx context.Context, h config.Hookd) error {
+	var faults []error
+	_, err := hostKey(h.HostKey)
+	faults = append(faults, err)
+	_, err = knownClients(h)
+	faults = append(faults, err)
+	repos, err := repositories(h)
+	faults = append(faults, err, h.CheckHost())
+	for _, dir := range sealsOf(h) {
+		if _, err := sealed.Load(dir); err != nil {
+			faults = append(faults, fmt.Errorf("sealed tree %q: %w", dir, err))
+		}
+	}
+	for _, repo := range repos {
+		facts, err := runner.Look(ctx, repo, h.Data, h.MayShow)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("repository %s: %w", repo.Name, err))
+		}
+		for _, fact := range facts {
+			a.say("%s: %s", repo.Name, fact)
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func serveCommand(a *app) *cobra.Command {
@@ -189,7 +203,7 @@ func (d *daemon) open(ctx context.Context) (err error) {
 	}
 	d.runner, err = runner.New(ctx, runner.Config{Data: h.Data, Repositories: repos, Sandbox: d.sandbox, Store: d.store, Limits: limitsOf(h),
 		Workers: h.Workers, Queue: h.Limits.Queue, Parked: h.ParkedAtMost(), Version: buildVersion(), Log: d.log, Commands: d.command,
-		Lock: d.lock})
+		Lock: d.lock, MayShow: h.MayShow})
 	if err != nil {
 		return err
 	}
