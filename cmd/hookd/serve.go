@@ -442,15 +442,24 @@ func limitsOf(h config.Hookd) runner.Limits {
 }
 
 func sandboxConfig(h config.Hookd) sandbox.Config {
-	c := sandbox.Config{UIDs: sandbox.UIDs{First: h.Sandbox.First, Count: h.Sandbox.Count}, Tier: h.Sandbox.Tier, Cgroup: h.Sandbox.Cgroup,
+	return sandbox.Config{UIDs: sandbox.UIDs{First: h.Sandbox.First, Count: h.Sandbox.Count}, Tier: h.Sandbox.Tier, Cgroup: h.Sandbox.Cgroup,
 		Development: h.Sandbox.Development}
-	if len(h.Repositories) > 0 {
-		c.Python = h.Repositories[0].Python
+}
+
+// ownProbes lets the first repository's Python attack the sandbox where the system
+// has none, which needs nothing mounted besides.
+func ownProbes(ctx context.Context, h config.Hookd, c sandbox.Config) sandbox.Config {
+	if _, err := os.Stat("/usr/bin/python3"); err == nil || len(h.Repositories) == 0 {
+		return c
+	}
+	if path, roots, err := runner.FindPython(ctx, h.Repositories[0].Python); err == nil {
+		c.Python, c.PythonRoots = path, roots
 	}
 	return c
 }
 
 func openSandbox(ctx context.Context, h config.Hookd, c sandbox.Config) (*sandbox.Sandbox, error) {
+	c = ownProbes(ctx, h, c)
 	// Below data, not in TMPDIR: that may belong to somebody else, or be closed to
 	// the slots' users.
 	c.Scratch = filepath.Join(h.Data, "scratch")

@@ -173,7 +173,7 @@ func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
 // main branch and on release/**, and with -seal a hookd that holds DIR as its sealed tree,
 // with -hookd one that has none. With -empty the seed is only a repository to push
 // from; -paths is the mode of the static checks, for all refs; -more is for
-// hookd.yaml, -repo for the repository's part of it, -rules for that of gate.yaml;
+// hookd.yaml, -repo for the repository's part of it, -python names its interpreter, -rules for that of gate.yaml;
 // -forbid forbids sealed/ without any hookd; -unbegun leaves it to the first push to
 // begin the records, which the installer does.
 func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
@@ -297,6 +297,9 @@ func startable(ts *testscript.TestScript, h *host, id string, opts map[string]st
 	}
 	d, err := h.rig.Hookd("hookd", id, tree, opts["-more"]+"\n")
 	ts.Check(err)
+	if python := opts["-python"]; python != "" {
+		ts.Check(renamePython(d.Config, python))
+	}
 	if lines := opts["-repo"]; lines != "" {
 		f, err := os.OpenFile(d.Config, os.O_APPEND|os.O_WRONLY, 0)
 		ts.Check(err)
@@ -310,6 +313,15 @@ func startable(ts *testscript.TestScript, h *host, id string, opts map[string]st
 	h.hookd = d
 	ts.Setenv("HOOKD_CONFIG", d.Config)
 	ts.Setenv("SEALED", d.Sealed)
+}
+
+// renamePython names another interpreter in hookd.yaml.
+func renamePython(config, python string) error {
+	text, err := os.ReadFile(config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(config, []byte(strings.Replace(string(text), "python: /usr/bin/python3\n", "python: "+python+"\n", 1)), 0o600)
 }
 
 // writeGateBlob writes refs/oracle/gate, as the installer does.
@@ -441,7 +453,7 @@ func options(ts *testscript.TestScript, args []string) map[string]string {
 		switch args[i] {
 		case "-strict", "-tcp", "-empty", "-hookd", "-forbid", "-unbegun":
 			opts[args[i]] = "yes"
-		case "-seal", "-wait", "-more", "-paths", "-repo", "-threshold", "-rules":
+		case "-seal", "-wait", "-more", "-paths", "-repo", "-python", "-threshold", "-rules":
 			if i+1 == len(args) {
 				ts.Fatalf("%s needs a value", args[i])
 			}

@@ -135,6 +135,13 @@ func findPython(ctx context.Context, named string) (interpreter, error) {
 	return base, nil
 }
 
+// FindPython answers the interpreter that a name leads to, and the directories that
+// it needs besides those that every command sees.
+func FindPython(ctx context.Context, named string) (path string, roots []string, err error) {
+	found, err := findPython(ctx, named)
+	return found.path, found.roots, err
+}
+
 func describePython(ctx context.Context, named string) (interpreter, said, error) {
 	s, err := ask(ctx, named, "-I", "-S", "-B", "-c", askPython)
 	if err != nil {

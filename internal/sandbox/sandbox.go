@@ -58,6 +58,8 @@ type Config struct {
 	Bwrap string
 	// Python runs the probes of SelfCheck; empty is /usr/bin/python3.
 	Python string
+	// PythonRoots are directories that it needs besides /usr.
+	PythonRoots []string
 	// Tier pins 1 or 2; 0 takes the first that this host offers.
 	Tier int
 	// Cgroup is the cgroup below which commands get groups of their own, "none",

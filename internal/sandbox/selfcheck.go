@@ -113,8 +113,13 @@ func (sb *Sandbox) attack(ctx context.Context, role Role, round int, b *bait) er
 	if err != nil {
 		return err
 	}
+	var binds []Bind
+	for _, dir := range sb.config.PythonRoots {
+		binds = append(binds, Bind{Source: dir, Target: dir})
+	}
 	p, err := sb.Start(ctx, Spec{
-		Role: role,
+		Role:  role,
+		Binds: binds,
 		Argv: []string{
 			sb.config.Python, "-S", "-s", "-E", "-B", "-c", selfCheckScript,
 			fmt.Sprint(round), b.private, port, "sealgate-" + b.mark, fmt.Sprint(os.Getpid()), b.mark,
