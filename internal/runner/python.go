@@ -37,6 +37,7 @@ type python struct {
 	closed bool
 	ctx    context.Context
 	cancel context.CancelFunc
+	ending sync.WaitGroup // lots that are being closed
 }
 
 // parking is the candidates of one repository that were started ahead.
@@ -65,13 +66,25 @@ func (p *python) Close() {
 	for _, lot := range parked {
 		lot.close()
 	}
+	p.ending.Wait()
+}
+
+// Parked implements laneRunner.
+func (p *python) Parked(repo string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	if lot := p.parked[repo]; lot != nil {
+		for _, pool := range lot.pools {
+			n += pool.Parked()
+		}
+	}
+	return n
 }
 
 func (l *parking) close() {
 	for _, pool := range l.pools {
-		if pool != nil {
-			pool.Close()
-		}
+		pool.Close()
 	}
 }
 
@@ -299,9 +312,16 @@ func (l *sealedLanes) join(row *packet.Property, first, second judge.Result) {
 	}
 }
 
-// parkingKey tells candidates of one configuration from those of another.
+// parkingKey tells candidates of one configuration from those of another: it is all
+// that they are started with, in each pass.
 func parkingKey(c judge.Config) string {
-	return fmt.Sprintf("%s\n%s\n%s\n%q\n%v", c.Tree, c.Kit.Dir, c.Library, c.Source, c.Limits)
+	var key strings.Builder
+	for i := range passes {
+		one := judge.Candidates(c, passOf(i))
+		one.Starter = nil // always the same, and no text
+		fmt.Fprintf(&key, "%#v\n", one)
+	}
+	return key.String()
 }
 
 // unpark hands out the candidates that wait for a repository; pools that are
@@ -316,7 +336,7 @@ func (p *python) unpark(repo string, c judge.Config) *parking {
 		return lot
 	}
 	if lot != nil {
-		go lot.close()
+		p.ending.Go(lot.close)
 	}
 	empty := &parking{key: parkingKey(c)}
 	for i := range passes {
@@ -329,13 +349,13 @@ func (p *python) unpark(repo string, c judge.Config) *parking {
 func (p *python) park(repo string, c judge.Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	each := p.Parked / passes / min(parkingRepos, max(1, len(p.Repositories)))
+	each := p.Config.Parked / passes / min(parkingRepos, max(1, len(p.Repositories)))
 	if p.closed || each == 0 || p.parked[repo] != nil {
 		return
 	}
 	if len(p.order) >= parkingRepos {
 		oldest := p.order[0]
-		go p.parked[oldest].close()
+		p.ending.Go(p.parked[oldest].close)
 		delete(p.parked, oldest)
 		p.order = p.order[1:]
 	}

@@ -157,6 +157,8 @@ type laneRunner interface {
 	Run(ctx context.Context, w work) (*evidence, error)
 	// Park starts candidates ahead, on the directory that will hold the tree.
 	Park(ctx context.Context, repo Repository, parent string) error
+	// Parked is how many candidates of a repository wait.
+	Parked(repo string) int
 	Close()
 }
 
@@ -503,7 +505,7 @@ func (r *Runner) status(peer wire.Peer, w io.Writer) {
 			continue
 		}
 		s := r.queue.status(repo.ID)
-		fmt.Fprintf(w, "%s: %d running, %d waiting\n", repo.Name, s.running, s.waiting)
+		fmt.Fprintf(w, "%s: %d running, %d waiting, parked %d\n", repo.Name, s.running, s.waiting, r.lanes.Parked(repo.ID))
 	}
 }
 

@@ -209,6 +209,8 @@ func (f *fakeLanes) judge(k laneKind, list []judge.Invariant) *invariantLane {
 
 func (f *fakeLanes) Park(context.Context, Repository, string) error { return nil }
 
+func (f *fakeLanes) Parked(string) int { return 0 }
+
 func (f *fakeLanes) Close() {}
 
 func green() *sealedLanes {
