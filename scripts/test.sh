@@ -33,7 +33,7 @@ readonly race_packages=(internal/proc internal/wire internal/runner internal/can
 readonly same_for_all=(policy internal/sandbox internal/sandbox/plain internal/arch internal/oracle internal/message internal/packet internal/report internal/trailer internal/candidate/drivertest)
 
 # Packages that take longest: begun first, so that none is left running alone.
-readonly long=(./internal/e2e ./cmd/git-oracle ./cmd/prereceive)
+readonly long=(./internal/e2e ./internal/faults ./cmd/git-oracle ./cmd/prereceive)
 
 # What every run of the tests is built with. Vet has a section of its own, which finds
 # more than go test's; nobody debugs these binaries.

@@ -25,16 +25,15 @@ type rule struct {
 }
 
 const (
-	yaml     = "gopkg.in/yaml.v3"
-	gogit    = "github.com/go-git/go-git/v5"
-	zerolog  = "github.com/rs/zerolog"
-	gliders  = "github.com/gliderlabs/ssh"
-	xssh     = "golang.org/x/crypto/ssh"
-	xsys     = "golang.org/x/sys"
-	landlock = "github.com/landlock-lsm/go-landlock"
-	cobra    = "github.com/spf13/cobra"
-	gotoml   = "github.com/pelletier/go-toml/v2"
-	xtext    = "golang.org/x/text"
+	yaml    = "gopkg.in/yaml.v3"
+	gogit   = "github.com/go-git/go-git/v5"
+	zerolog = "github.com/rs/zerolog"
+	gliders = "github.com/gliderlabs/ssh"
+	xssh    = "golang.org/x/crypto/ssh"
+	xsys    = "golang.org/x/sys"
+	cobra   = "github.com/spf13/cobra"
+	gotoml  = "github.com/pelletier/go-toml/v2"
+	xtext   = "golang.org/x/text"
 )
 
 // rules is the layout: a package that is not listed fails, and so does an
@@ -55,7 +54,8 @@ var rules = map[string]rule{
 	"internal/wire":                    {ours: []string{"internal/replay"}, others: []string{gliders, xssh}},
 	"internal/gate":                    {ours: []string{"policy", "internal/push", "internal/finding", "internal/gitrepo", "internal/state", "internal/approval", "internal/trailer", "internal/oracle", "internal/replay", "internal/report", "internal/wire"}, others: []string{zerolog}},
 	"internal/sealed":                  {ours: []string{"internal/oracle"}},
-	"internal/sandbox":                 {ours: []string{"internal/proc"}, others: []string{xsys, landlock}},
+	"internal/sandbox":                 {ours: []string{"internal/proc", "internal/sandbox/sandboxtest"}, others: []string{xsys}},
+	"internal/sandbox/sandboxtest":     {},
 	"internal/sandbox/plain":           {ours: []string{"internal/sandbox"}},
 	"internal/candidate":               {ours: []string{"internal/sandbox"}},
 	"internal/candidate/candidatetest": {ours: []string{"internal/candidate", "internal/proc", "internal/sandbox", "internal/sandbox/plain"}},
@@ -70,8 +70,10 @@ var rules = map[string]rule{
 	"cmd/hookd":                        {ours: []string{"*"}, others: []string{zerolog, cobra, xsys, xssh}},
 	"cmd/git-oracle":                   {ours: []string{"*"}, others: []string{gogit, cobra, xssh}},
 	"internal/arch":                    {},
-	"internal/rig":                     {},
+	"internal/rig":                     {ours: []string{"internal/sandbox/sandboxtest"}},
+	"internal/cheat":                   {ours: []string{"internal/oracle", "internal/packet", "internal/replay", "internal/rig", "internal/wire"}},
 	"internal/e2e":                     {ours: []string{"internal/rig"}},
+	"internal/faults":                  {ours: []string{"internal/rig"}},
 	"internal/story":                   {ours: []string{"internal/rig"}},
 	"bench":                            {ours: []string{"internal/approval", "internal/rig", "policy"}},
 }
@@ -84,8 +86,8 @@ var testOnly = []string{"github.com/rogpeppe/go-internal", xssh, xsys, yaml, gog
 // neither link sealed code nor a daemon.
 var notInTheHook = []string{"internal/sealed", "internal/judge", "internal/candidate", "internal/sandbox", "internal/runner", "internal/packet", "internal/packetstore"}
 
-// notInHookd runs pushed code without a sandbox.
-var notInHookd = []string{"internal/sandbox/plain", "internal/candidate/candidatetest"}
+// notInHookd runs pushed code without a sandbox, or is for tests alone.
+var notInHookd = []string{"internal/sandbox/plain", "internal/sandbox/sandboxtest", "internal/candidate/candidatetest"}
 
 func TestPackagesImportOnlyWhatTheLayoutAllows(t *testing.T) {
 	root := moduleRoot(t)
