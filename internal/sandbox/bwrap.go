@@ -47,7 +47,7 @@ func (t bwrapTier) facts() []string {
 
 func (t bwrapTier) path(_, target string) string { return target }
 
-func (t bwrapTier) grip(p *process) grip { return &bwrapGrip{p: p, first: -1} }
+func (t bwrapTier) grip(p *process, _ *plumbing) grip { return &bwrapGrip{p: p, first: -1} }
 
 // prepare gives bubblewrap three descriptors of its own, which it closes before
 // the command runs.
@@ -67,10 +67,14 @@ func (t bwrapTier) prepare(pl *plumbing, cmd *exec.Cmd, _ int, s Spec, l Limits)
 	pl.statusRead = reportRead
 	argsFD := 3 + len(cmd.ExtraFiles)
 	cmd.ExtraFiles = append(cmd.ExtraFiles, args, filter, report)
+	program, err := asBytes(t.sb.filter)
+	if err != nil {
+		return err
+	}
 	words := append(t.sb.bwrapArgs(s, l), "--seccomp", strconv.Itoa(argsFD+1), "--json-status-fd", strconv.Itoa(argsFD+2))
 	pl.writes = []write{
 		{argsWrite, []byte(strings.Join(words, "\x00") + "\x00")},
-		{filterWrite, t.sb.filter},
+		{filterWrite, program},
 	}
 	cmd.Path = t.sb.config.Bwrap
 	cmd.Args = append([]string{"bwrap", "--args", strconv.Itoa(argsFD), "--"}, append(l.argv(1), s.Argv...)...)
@@ -85,6 +89,7 @@ type bwrapGrip struct {
 	// whether the command was started, and how it ended
 	exited bool
 	code   int
+	lost   error // why there is no first although the command was started
 }
 
 // read reads bubblewrap's reports (--json-status-fd): first the pid of the
@@ -112,9 +117,16 @@ func (g *bwrapGrip) read(r *os.File) {
 // one even if numbers were handed out again.
 func (g *bwrapGrip) meet(pid int) {
 	p := g.p
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
+	fd, err := holdOn(pid)
+	if errors.Is(err, unix.ESRCH) {
 		return // gone already
+	}
+	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		g.lost = fmt.Errorf("take hold of its first process: %w", err)
+		p.killGroup()
+		return
 	}
 	if parentOf(pid) != p.cmd.Process.Pid {
 		_ = unix.Close(fd)
@@ -129,6 +141,23 @@ func (g *bwrapGrip) meet(pid int) {
 	}
 	p.helpers.Go(func() { p.watchMemory(func() int64 { return memoryBelow(pid) }) })
 }
+
+// holdOn opens a handle on a process. Where hookd or the host has no descriptor
+// left it asks again for a while: without a handle nobody knows when all of the
+// command has ended.
+func holdOn(pid int) (fd int, err error) {
+	for range 20 {
+		fd, err = pidfdOpen(pid, 0)
+		if err == nil || errors.Is(err, unix.ESRCH) {
+			return fd, err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return -1, err
+}
+
+// pidfdOpen is a variable for tests of a host that has no descriptor left.
+var pidfdOpen = unix.PidfdOpen
 
 // kill ends the first process inside: the kernel then ends the namespace, and
 // the monitor follows. Killing the monitor first could leave a first process
@@ -148,16 +177,24 @@ func (g *bwrapGrip) force() {
 
 func (g *bwrapGrip) reaped() {}
 
+func (g *bwrapGrip) patience() time.Duration { return grace }
+
 // bury sees the first process dead, and with it everything inside.
-func (g *bwrapGrip) bury(time.Time) error {
+func (g *bwrapGrip) bury(deadline time.Time) error {
 	g.p.mu.Lock()
 	g.killFirst()
 	first := g.first
 	g.first = -1
 	g.p.mu.Unlock()
-	if first >= 0 {
-		waitReadable(first)
-		_ = unix.Close(first)
+	if g.lost != nil {
+		return g.lost
+	}
+	if first < 0 {
+		return nil
+	}
+	defer func() { _ = unix.Close(first) }()
+	if !waitReadable(first, deadline) {
+		return errors.New("its first process was killed and does not end")
 	}
 	return nil
 }
@@ -229,9 +266,12 @@ func (sb *Sandbox) bwrapArgs(s Spec, l Limits) []string {
 // into it.
 var rootArgs = systemDirs()
 
+// systemLinks are what of the system may stand beside /usr.
+var systemLinks = []string{"/bin", "/sbin", "/lib", "/lib64", "/lib32"}
+
 func systemDirs() []string {
 	args := []string{"--ro-bind", "/usr", "/usr"}
-	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib64", "/lib32"} {
+	for _, dir := range systemLinks {
 		target, err := os.Readlink(dir)
 		if err == nil {
 			args = append(args, "--symlink", target, dir)

@@ -17,8 +17,8 @@ func (plainTier) name() string { return "development: none" }
 func (plainTier) facts() []string {
 	return []string{"no sandbox: pushed code can read and write what hookd can"}
 }
-func (plainTier) path(source, _ string) string { return source }
-func (plainTier) grip(p *process) grip         { return plainGrip{p} }
+func (plainTier) path(source, _ string) string      { return source }
+func (plainTier) grip(p *process, _ *plumbing) grip { return plainGrip{p} }
 
 func (plainTier) prepare(_ *plumbing, cmd *exec.Cmd, _ int, s Spec, l Limits) error {
 	return plainCommand(cmd, s, l)
@@ -31,6 +31,8 @@ func (g plainGrip) read(*os.File) { close(g.p.known) }
 func (g plainGrip) kill()         { g.p.killGroup() }
 func (g plainGrip) force()        { g.p.killGroup() }
 func (g plainGrip) reaped()       { g.p.killGroup() }
+
+func (g plainGrip) patience() time.Duration { return grace }
 
 func (g plainGrip) bury(time.Time) error { return nil }
 

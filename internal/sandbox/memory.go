@@ -39,7 +39,7 @@ func (p *process) memoryOut() {
 	if p.killed || p.reaped {
 		return
 	}
-	p.overMemory = true
+	p.overTotal = true
 	p.kill()
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -16,9 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grace is how long a command may take to end after the tier's own kill,
-// before hookd's child is killed itself.
+// grace is how long bubblewrap may take to end after its first process was
+// killed, before it is killed itself.
 const grace = 2 * time.Second
+
+// burying is how long the last of a command may take to end when everything of
+// it has been killed.
+const burying = 10 * time.Second
 
 // handOver is how long bubblewrap may take to read arguments that are larger
 // than a pipe.
@@ -40,13 +45,15 @@ type process struct {
 	told    chan struct{} // closed when grip has read all reports
 	stops   []func() bool
 	ended   chan struct{}
+	// unburied says what is left of a command that would not end.
+	unburied error
 
-	mu         sync.Mutex
-	killed     bool
-	timedOut   bool
-	overMemory bool
-	reaped     bool
-	helpers    sync.WaitGroup // what may kill; Wait waits for them
+	mu        sync.Mutex
+	killed    bool
+	timedOut  bool
+	overTotal bool
+	reaped    bool
+	helpers   sync.WaitGroup // what may kill; Wait waits for them
 }
 
 // Start starts one command. It waits for a free slot under ctx; ctx also ends
@@ -77,6 +84,7 @@ func (sb *Sandbox) start(ctx context.Context, s Spec) (*process, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	s.Env = withTmp(s.Env)
 	select {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for a free slot: %w", context.Cause(ctx))
@@ -88,6 +96,17 @@ func (sb *Sandbox) start(ctx context.Context, s Spec) (*process, error) {
 		}
 		return p, nil
 	}
+}
+
+// withTmp tells every command where its temporary files go: not every tier can
+// make /tmp its own.
+func withTmp(env []string) []string {
+	for _, pair := range env {
+		if strings.HasPrefix(pair, "TMPDIR=") {
+			return env
+		}
+	}
+	return append(env[:len(env):len(env)], "TMPDIR=/tmp")
 }
 
 // launch builds the command, starts it on the starting thread, and sets
@@ -103,7 +122,7 @@ func (sb *Sandbox) launch(ctx context.Context, slot int, s Spec, l Limits) (*pro
 		sb: sb, slot: slot, cmd: cmd, started: time.Now(), total: l.Total,
 		known: make(chan struct{}), told: make(chan struct{}), ended: make(chan struct{}),
 	}
-	p.grip = sb.tier.grip(p)
+	p.grip = sb.tier.grip(p, &pl)
 	if err := sb.thread.start(cmd); err != nil {
 		return nil, err
 	}
@@ -112,6 +131,9 @@ func (sb *Sandbox) launch(ctx context.Context, slot int, s Spec, l Limits) (*pro
 	if !sb.add(p) { // closed meanwhile
 		p.Kill()
 		_, _ = p.finish()
+		if p.unburied != nil {
+			sb.config.Log("sandbox: " + p.unburied.Error())
+		}
 		return nil, errClosed
 	}
 	return p, nil
@@ -122,6 +144,9 @@ type plumbing struct {
 	child, parent                      []*os.File
 	outRead, errRead, statusRead, feed *os.File
 	writes                             []write
+
+	life *os.File // of tier 2: the line that ends the command when it closes
+	tmp  string   // of tier 2: the command's directory of temporary files
 }
 
 // write is what the parent sends down a pipe once the child is there to read.
@@ -284,7 +309,7 @@ func (p *process) killLate() {
 	select {
 	case <-p.ended:
 		return
-	case <-time.After(grace):
+	case <-time.After(p.grip.patience()):
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -299,12 +324,13 @@ func (p *process) killGroup() {
 }
 
 // Wait returns the result, or an error when the command could not be started
-// at all. Statuses above 128 are read as the shell's: 137 is "killed", also
+// at all, or when something of it would not end: then its slot is not used
+// again. Statuses above 128 are read as the shell's: 137 is "killed", also
 // when the command chose that number.
 func (p *process) Wait() (Result, error) {
 	r, err := p.finish()
 	p.sb.remove(p)
-	p.sb.slots <- p.slot
+	p.sb.giveBack(p)
 	return r, err
 }
 
@@ -312,7 +338,7 @@ func (p *process) Wait() (Result, error) {
 func (p *process) finish() (Result, error) {
 	<-p.known
 	state, waitErr := p.reap()
-	p.bury()
+	p.unburied = p.bury()
 	<-p.told
 	for _, stop := range p.stops {
 		stop()
@@ -320,7 +346,9 @@ func (p *process) finish() (Result, error) {
 	r := p.result()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.TimedOut, r.OverTotal = p.timedOut, p.overMemory
+	if p.unburied != nil {
+		return Result{}, fmt.Errorf("end sandboxed command: %w", p.unburied)
+	}
 	if waitErr != nil {
 		return Result{}, fmt.Errorf("wait for sandboxed command: %w", waitErr)
 	}
@@ -329,6 +357,7 @@ func (p *process) finish() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	r.TimedOut, r.OverTotal = p.timedOut, p.overTotal
 	return r, nil
 }
 
@@ -345,8 +374,8 @@ func (p *process) reap() (*os.ProcessState, error) {
 
 // bury sees everything that the command started dead, then takes what is left
 // in the pipes.
-func (p *process) bury() {
-	_ = p.grip.bury(time.Time{})
+func (p *process) bury() error {
+	err := p.grip.bury(time.Now().Add(burying))
 	close(p.ended)
 	p.helpers.Wait()
 	for _, r := range p.reads {
@@ -358,6 +387,7 @@ func (p *process) bury() {
 		<-p.stdin
 	}
 	closeAll(p.reads)
+	return err
 }
 
 func (p *process) result() Result {
@@ -386,12 +416,14 @@ func waitForExit(pid int) {
 	}
 }
 
-// waitReadable returns when a pidfd says that its process has ended.
-func waitReadable(pidfd int) {
+// waitReadable reports whether a pidfd says before the deadline that its process
+// has ended.
+func waitReadable(pidfd int, deadline time.Time) bool {
 	for {
-		_, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, -1)
+		left := max(0, int(time.Until(deadline).Milliseconds()))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, left)
 		if !errors.Is(err, unix.EINTR) {
-			return
+			return n > 0
 		}
 	}
 }

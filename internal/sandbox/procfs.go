@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 )
 
 // pids lists the processes of the host.
@@ -26,21 +27,31 @@ func pids() []int {
 	return all
 }
 
-// parentOf is the parent of a process; 0 when it is gone. The name before it
-// in the file may hold anything, so it is read from the last parenthesis
-// (proc_pid_stat(5)).
+// parentOf is the parent of a process; 0 when it is gone.
 func parentOf(pid int) int {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	fields := statOf(pid)
 	if len(fields) < 2 {
 		return 0
 	}
-	parent, err := strconv.Atoi(string(fields[1]))
+	parent, err := strconv.Atoi(fields[1])
 	if err != nil {
 		return 0
 	}
 	return parent
+}
+
+// alive reports whether a process is there and has not ended.
+func alive(pid int) bool {
+	fields := statOf(pid)
+	return len(fields) > 0 && fields[0] != "Z" && fields[0] != "X"
+}
+
+// statOf is /proc/PID/stat from the state on (proc_pid_stat(5)). The name before
+// it in the file may hold anything, so it is read from the last parenthesis.
+func statOf(pid int) []string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 }

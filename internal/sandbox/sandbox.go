@@ -6,20 +6,9 @@
 //
 // Tier 1 is bubblewrap with every namespace, a seccomp filter, resource limits
 // and, where hookd has the capabilities, a uid of its own for every running
-// command. A later tier implements the same Starter.
-//
-// What no tier here stops:
-//   - Every command reads the host's /usr: nothing secret belongs below it.
-//   - /proc/self/mountinfo tells a command where on the host its binds come
-//     from.
-//   - A socket file in a bound directory can be connected to: bind none that
-//     has one.
-//   - A command feels the load of the host, and while it runs can lock (flock)
-//     and watch (inotify) the read-only files that it shares with others.
-//   - Without a cgroup, kernel memory (the inodes of /tmp, sockets, pipes) is
-//     bounded only by the wall clock and the limits of files and processes.
-//   - With a single uid only the mount namespace stands between a command and
-//     hookd's files: one hole in bubblewrap or in the kernel opens them all.
+// command. Tier 2, for hosts where user namespaces cannot be had, is strict
+// Landlock, a narrower seccomp filter and a uid of its own for every command.
+// Open takes the first that can be had. Cannot says what each does not stop.
 package sandbox
 
 import (
@@ -89,16 +78,19 @@ type Sandbox struct {
 	tier     tier
 	ownUIDs  bool
 	noNested bool // bubblewrap itself forbids user namespaces inside
-	filter   []byte
+	filter   []statement
 	thread   *spawner
 	slots    chan int
 	scratch  string
 	temp     bool // scratch is ours to remove
 
+	landlock func() int // the kernel's version of Landlock
+
 	weaken weakening // of tests alone
 
 	mu      sync.Mutex
 	closed  bool
+	retired int // slots that are not used again
 	running map[*process]struct{}
 }
 
@@ -123,7 +115,7 @@ func Open(ctx context.Context, c Config) (*Sandbox, error) {
 	if c.Log == nil {
 		c.Log = func(string) {}
 	}
-	sb := &Sandbox{config: c, running: make(map[*process]struct{})}
+	sb := &Sandbox{config: c, landlock: landlockVersion, running: make(map[*process]struct{})}
 	if err := sb.open(ctx); err != nil {
 		sb.Close()
 		return nil, fmt.Errorf("open sandbox: %w", err)
@@ -138,41 +130,35 @@ func (sb *Sandbox) open(ctx context.Context) error {
 		sb.thread = startSpawner()
 		return nil
 	}
-	sb.tier = bwrapTier{sb}
-	if err := sb.checkHost(); err != nil {
+	if !ready.Load() {
+		return errors.New("this program does not call sandbox.Init first in main")
+	}
+	if err := checkHost(); err != nil {
 		return err
 	}
 	if err := sb.takeUIDs(ctx); err != nil {
 		return err
 	}
-	program, err := filterProgram()
-	if err != nil {
-		return err
-	}
-	sb.filter = program
 	if err := sb.layOut(); err != nil {
 		return err
 	}
 	sb.thread = startSpawner()
-	return sb.probe(ctx)
+	return sb.climb(ctx)
 }
 
-// checkHost looks at the parts that tier 1 is made of.
-func (sb *Sandbox) checkHost() error {
-	info, err := os.Stat(sb.config.Bwrap)
-	if err != nil {
-		return fmt.Errorf("look for bubblewrap %q: %w: install the package bubblewrap", sb.config.Bwrap, err)
-	}
-	if info.Mode()&fs.ModeSetuid != 0 {
-		return fmt.Errorf("bubblewrap %q is setuid: it would hold more rights than hookd; remove the bit and allow user namespaces", sb.config.Bwrap)
-	}
+// checkHost looks at what every tier is made of.
+func checkHost() error {
 	if _, err := os.Stat(prlimitPath); err != nil {
 		return fmt.Errorf("look for prlimit: %w: install the package util-linux", err)
 	}
 	if _, err := os.ReadFile("/proc/1/stat"); err != nil {
 		return fmt.Errorf("see other processes: %w: /proc is mounted with hidepid; hookd must see when a command has ended, name its group in gid=", err)
 	}
-	return nil
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("take hold of a process (pidfd_open): %w: the sandbox needs Linux 5.3", err)
+	}
+	return unix.Close(fd)
 }
 
 // takeUIDs settles whether commands get uids of their own, and with them the
@@ -261,24 +247,6 @@ var etcFiles = map[string]string{
 	"ld.so.cache":   "", // the host's is mounted over it
 }
 
-// probe runs one command for real, first with bubblewrap's own ban on nested
-// user namespaces, then without: versions before 0.8 do not know it, and the
-// seccomp filter forbids them either way.
-func (sb *Sandbox) probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("the probe took 20 s"))
-	defer cancel()
-	sb.noNested = true
-	first := sb.try(ctx)
-	if first == nil {
-		return nil
-	}
-	sb.noNested = false
-	if err := sb.try(ctx); err == nil {
-		return nil
-	}
-	return fmt.Errorf("start a first command: %w: user namespaces must be allowed for hookd's slots (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces > 0) and the slots must be able to reach %q", first, sb.scratch)
-}
-
 func (sb *Sandbox) try(ctx context.Context) error {
 	p, err := sb.Start(ctx, Spec{Argv: []string{"/usr/bin/true"}})
 	if err != nil {
@@ -301,7 +269,11 @@ func (sb *Sandbox) Tier() string { return sb.tier.name() }
 func (sb *Sandbox) Level() int { return sb.tier.level() }
 
 // Slots says how many more commands can run now, and how many at most.
-func (sb *Sandbox) Slots() (free, total int) { return len(sb.slots), cap(sb.slots) }
+func (sb *Sandbox) Slots() (free, total int) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	return len(sb.slots), cap(sb.slots) - sb.retired
+}
 
 // SingleUID reports whether commands run as hookd's own user.
 func (sb *Sandbox) SingleUID() bool { return !sb.ownUIDs }
@@ -420,6 +392,24 @@ func (sb *Sandbox) Close() {
 	}
 }
 
+// giveBack makes a slot free again, unless something of its command is left.
+func (sb *Sandbox) giveBack(p *process) {
+	if p.unburied == nil {
+		sb.slots <- p.slot
+		return
+	}
+	sb.mu.Lock()
+	sb.retired++
+	sb.mu.Unlock()
+	sb.config.Log(fmt.Sprintf("sandbox: slot %d is not used again: %v", p.slot, p.unburied))
+}
+
+// isSlot reports whether a uid is one that commands of this sandbox run as.
+func (sb *Sandbox) isSlot(uid int) bool {
+	u := sb.config.UIDs
+	return sb.ownUIDs && uid >= u.First+2 && uid < u.First+u.Count
+}
+
 // add makes p one of those that Close ends; false when it is too late.
 func (sb *Sandbox) add(p *process) bool {
 	sb.mu.Lock()
@@ -484,13 +474,15 @@ func unusedRange(ctx context.Context, u UIDs) error {
 	}
 }
 
+// processIn finds a process that runs as a uid of the range. One that has ended
+// and was not waited for does not count.
 func processIn(u UIDs) (pid, uid int) {
 	for _, pid := range pids() {
 		var st unix.Stat_t
 		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) != nil {
 			continue
 		}
-		if id := int(st.Uid); id >= u.First && id < u.First+u.Count {
+		if id := int(st.Uid); id >= u.First && id < u.First+u.Count && alive(pid) {
 			return pid, id
 		}
 	}

@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ var denied = []uint32{
 	// other processes
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP,
 	unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
-	unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES,
+	unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES, unix.SYS_CACHESTAT,
 	// keyrings belong to the uid, not to a namespace
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 	// wide kernel surface
@@ -102,8 +101,8 @@ func oneOf(action uint32, values ...uint32) []statement {
 	return append(p, end(action))
 }
 
-// filter is the program for this architecture.
-func filter() ([]statement, error) {
+// filter is the program for a tier on this architecture.
+func filter(level int) ([]statement, error) {
 	if auditArch == 0 {
 		return nil, fmt.Errorf("seccomp filter: no table for %s", runtime.GOARCH)
 	}
@@ -128,9 +127,76 @@ func filter() ([]statement, error) {
 	// With a single uid a lease could make hookd's own open of a shared file wait.
 	p = append(p, onCall(unix.SYS_FCNTL, argument(1), test(jumpEqual, unix.F_SETLEASE), end(notAllowed), end(allow))...)
 	p = append(p, onCall(unix.SYS_PERSONALITY, append([]statement{argument(0)}, oneOf(notAllowed, 0, 0xffffffff)...)...)...)
-	p = append(p, onCall(unix.SYS_SOCKET, socketBody()...)...)
-	p = append(p, onCall(unix.SYS_SOCKETPAIR, append([]statement{argument(0)}, oneOf(noFamily, unix.AF_UNIX)...)...)...)
+	switch level {
+	case 1:
+		p = append(p, onCall(unix.SYS_SOCKET, socketBody()...)...)
+		p = append(p, onCall(unix.SYS_SOCKETPAIR, append([]statement{argument(0)}, oneOf(noFamily, unix.AF_UNIX)...)...)...)
+	case 2:
+		p = append(p, withoutNamespaces()...)
+	default:
+		return nil, fmt.Errorf("seccomp filter: no tier %d", level)
+	}
 	return append(p, end(allow)), nil
+}
+
+// Where there is no network, IPC and pid namespace, what they would hold is held
+// by the filter of tier 2.
+var (
+	deniedWithoutNamespaces = []uint32{
+		unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
+	}
+	absentWithoutNamespaces = []uint32{
+		unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_GETSETATTR,
+		unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+		unix.SYS_PIDFD_OPEN, // tells when somebody else's process ends
+	}
+	// onlySelf take a process in their first argument; 0 is the caller. The warden
+	// has the same uid and must not be slowed down by its command.
+	onlySelf = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR}
+	// onlyOneself take a kind in their first argument and whose in their second.
+	onlyOneself = map[uint32]uint32{unix.SYS_SETPRIORITY: unix.PRIO_PROCESS, unix.SYS_IOPRIO_SET: ioprioWhoProcess}
+)
+
+const ioprioWhoProcess = 1 // IOPRIO_WHO_PROCESS, linux/ioprio.h
+
+func withoutNamespaces() []statement {
+	var p []statement
+	for _, nr := range append(absentWithoutNamespaces, watchCalls...) {
+		p = append(p, onCall(nr, end(notThere))...)
+	}
+	for _, nr := range deniedWithoutNamespaces {
+		p = append(p, onCall(nr, end(notAllowed))...)
+	}
+	for _, nr := range onlySelf {
+		p = append(p, onCall(nr, append([]statement{argument(0)}, oneOf(notAllowed, 0)...)...)...)
+	}
+	for _, nr := range []uint32{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET} {
+		p = append(p, onCall(nr, argument(0), statement{Code: jumpEqual, K: onlyOneself[nr], Jt: 1}, end(notAllowed),
+			argument(1), test(jumpEqual, 0), end(allow), end(notAllowed))...)
+	}
+	p = append(p, onCall(unix.SYS_SOCKET, end(noFamily))...)
+	// A pair of datagram sockets could still be sent elsewhere, by a path; those of
+	// a stream are connected for good. The type may carry flags.
+	pair := []statement{argument(0), statement{Code: jumpEqual, K: unix.AF_UNIX, Jt: 1}, end(noFamily), argument(1), mask(0xf)}
+	p = append(p, onCall(unix.SYS_SOCKETPAIR, append(pair, oneOf(noFamily, unix.SOCK_STREAM, unix.SOCK_SEQPACKET)...)...)...)
+	return append(p, onCall(unix.SYS_SENDTO, argument(4), statement{Code: jumpEqual, K: 0, Jt: 1}, end(notAllowed),
+		load(offsetArgs+8*4+4), test(jumpEqual, 0), end(allow), end(notAllowed))...)
+}
+
+// threadFilter keeps signals from one thread: that from which a warden starts
+// its command is in the same Landlock domain as the command.
+func threadFilter(tid int) []statement {
+	p := []statement{load(offsetNumber)}
+	body := func(i uint32) []statement {
+		return []statement{argument(i), test(jumpEqual, uint32(tid)), end(notAllowed), end(allow)}
+	}
+	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO} {
+		p = append(p, onCall(nr, body(0)...)...)
+	}
+	for _, nr := range []uint32{unix.SYS_TGKILL, unix.SYS_RT_TGSIGQUEUEINFO} {
+		p = append(p, onCall(nr, body(1)...)...)
+	}
+	return append(p, end(allow))
 }
 
 // ioctlBody refuses to type into a terminal.
@@ -170,19 +236,17 @@ func socketBody() []statement {
 	return append(p, inet...)
 }
 
-// filterProgram is the filter as bubblewrap reads it: struct sock_filter after
-// struct sock_filter.
-func filterProgram() ([]byte, error) {
-	p, err := filter()
-	if err != nil {
-		return nil, err
-	}
+// asBytes is a filter as bubblewrap reads it: struct sock_filter after struct
+// sock_filter.
+func asBytes(p []statement) ([]byte, error) {
 	if len(p) > 4096 {
 		return nil, errors.New("seccomp filter: longer than the kernel takes")
 	}
-	var b bytes.Buffer
-	if err := binary.Write(&b, binary.NativeEndian, p); err != nil {
-		return nil, fmt.Errorf("seccomp filter: %w", err)
+	b := make([]byte, 0, 8*len(p))
+	for _, s := range p {
+		b = binary.NativeEndian.AppendUint16(b, s.Code)
+		b = append(b, s.Jt, s.Jf)
+		b = binary.NativeEndian.AppendUint32(b, s.K)
 	}
-	return b.Bytes(), nil
+	return b, nil
 }

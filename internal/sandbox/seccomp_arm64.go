@@ -11,3 +11,6 @@ const (
 
 // deniedHere exist on this architecture only.
 var deniedHere []uint32
+
+// watchCalls tell what others do with files that one may read.
+var watchCalls = []uint32{unix.SYS_INOTIFY_INIT1}

@@ -7,4 +7,4 @@ const (
 	x32Bit    = 0
 )
 
-var deniedHere []uint32
+var deniedHere, watchCalls []uint32

@@ -57,7 +57,7 @@ func decide(t *testing.T, p []unix.SockFilter, arch, nr uint32, args ...uint64) 
 }
 
 func TestFilterDecides(t *testing.T) {
-	p, err := filter()
+	p, err := filter(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestFilterDecides(t *testing.T) {
 }
 
 func TestFilterKillsOtherArchitectures(t *testing.T) {
-	p, err := filter()
+	p, err := filter(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type tier interface {
 	// settled, and says in pl what to send and to read.
 	prepare(pl *plumbing, cmd *exec.Cmd, slot int, s Spec, l Limits) error
 	// grip is what holds p, which is about to be started.
-	grip(p *process) grip
+	grip(p *process, pl *plumbing) grip
 	// path is where a bind of source at target can be found inside.
 	path(source, target string) string
 }
@@ -36,7 +36,9 @@ type grip interface {
 	// kill ends the command and all that it started; mu is held. It is called
 	// once.
 	kill()
-	// force ends what kill did not within the grace; mu is held.
+	// patience is how long kill may take, before force is called.
+	patience() time.Duration
+	// force ends what kill did not; mu is held.
 	force()
 	// reaped is called when the child of hookd has ended and its number is still
 	// ours; mu is held.

@@ -9,15 +9,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sealgate/sealgate/internal/sandbox/sandboxtest"
 )
 
 // The sandbox refuses to run as root, and its own-uid mode needs capabilities
 // that an ordinary user lacks. So a test that needs one asks asUser first: as
-// root it runs itself again as two ordinary users, one with the capabilities
-// and a range of uids, one without.
+// root it runs itself again as ordinary users: one with the capabilities and a
+// range of uids, one without, and one with both where no user namespace can be
+// had.
 const (
 	modeEnv = "SEALGATE_SANDBOX_TEST_MODE"
 	// rootRanEnv is set by scripts/test.sh for the run as an ordinary user, which
@@ -26,11 +30,22 @@ const (
 
 	modeOwn  = "own"
 	modeOnly = "single"
+	modeTwo  = "two"
+
+	// firstEnv tells a user's run the first uid of its range.
+	firstEnv = "SEALGATE_SANDBOX_TEST_FIRST"
 
 	testUser  = 1912602624
-	testFirst = 1912602700
 	testCount = 16
 )
+
+// testFirst begins a range that no other run of these tests has at the same time.
+var testFirst = func() int {
+	if n, err := strconv.Atoi(os.Getenv(firstEnv)); err == nil {
+		return n
+	}
+	return 1912602700 + os.Getpid()%100_000*testCount
+}()
 
 // asUser reports whether the test should go on here.
 func asUser(tb testing.TB, run string) bool {
@@ -45,7 +60,7 @@ func asUser(tb testing.TB, run string) bool {
 		return true
 	}
 	binary := copyOfSelf(tb)
-	for _, mode := range []string{modeOwn, modeOnly} {
+	for _, mode := range []string{modeOwn, modeOnly, modeTwo} {
 		runAs(tb, mode, binary, run)
 	}
 	return false
@@ -83,7 +98,7 @@ func copyOfSelf(tb testing.TB) string {
 func userArgs(mode string) []string {
 	id := fmt.Sprint(testUser)
 	args := []string{"--reuid=" + id, "--regid=" + id, "--clear-groups"}
-	if mode == modeOwn {
+	if mode != modeOnly {
 		const caps = "+setuid,+setgid,+kill"
 		args = append(args, "--inh-caps="+caps, "--ambient-caps="+caps, "--bounding-set=-all,"+caps)
 	}
@@ -102,7 +117,12 @@ func runAs(tb testing.TB, mode, binary, run string) {
 	}
 	cmd := exec.CommandContext(ctx, "setpriv", args...)
 	cmd.Dir = filepath.Dir(binary)
-	cmd.Env = append(os.Environ(), modeEnv+"="+mode, "HOME=/nonexistent", "TMPDIR=/tmp")
+	cmd.Env = append(os.Environ(), modeEnv+"="+mode, firstEnv+"="+strconv.Itoa(testFirst), "HOME=/nonexistent", "TMPDIR=/tmp")
+	if mode == modeTwo {
+		if err := sandboxtest.WithoutUserNamespaces(cmd); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		tb.Errorf("as %s: %v\n%s", mode, err, out)
@@ -126,7 +146,7 @@ func openHere(tb testing.TB) *Sandbox {
 
 func openWith(tb testing.TB, c Config) *Sandbox {
 	tb.Helper()
-	if mode() == modeOwn {
+	if mode() != modeOnly {
 		c.UIDs = UIDs{First: testFirst, Count: testCount}
 	}
 	c.Log = func(m string) { tb.Log(m) }

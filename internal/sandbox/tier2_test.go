@@ -1,0 +1,335 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// openTwo opens tier 2; nil in the other modes.
+func openTwo(t *testing.T) *Sandbox {
+	t.Helper()
+	if !asUser(t, t.Name()) || mode() != modeTwo {
+		return nil
+	}
+	sb := openHere(t)
+	if sb.Level() != 2 {
+		t.Fatalf("level %d", sb.Level())
+	}
+	return sb
+}
+
+// attackPy is what the attacks share: call makes a system call, tries says
+// whether something was possible.
+const attackPy = `
+import ctypes, os, socket, sys, errno, platform
+libc = ctypes.CDLL(None, use_errno=True)
+X86 = platform.machine() == "x86_64"
+def call(x86, arm, *args):
+    ctypes.set_errno(0)
+    r = libc.syscall(ctypes.c_long(x86 if X86 else arm), *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
+    if r < 0:
+        raise OSError(ctypes.get_errno(), "call")
+    return r
+`
+
+// What only Landlock and the narrower filter stand against. Each attack must end
+// with an error of the system, and prints "held".
+func TestTierTwoHolds(t *testing.T) {
+	sb := openTwo(t)
+	if sb == nil {
+		return
+	}
+	dir := reachable(t)
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(secret, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "socket")
+	for _, network := range []string{"unix", "unixgram"} {
+		at := socket
+		if network == "unixgram" {
+			at += "-datagram"
+		}
+		addr := &net.UnixAddr{Name: at, Net: network}
+		if network == "unix" {
+			l, err := net.ListenUnix(network, addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+		} else {
+			l, err := net.ListenUnixgram(network, addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+		}
+		if err := os.Chmod(at, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attacks := []struct{ name, script string }{
+		{"reads a file that anybody may read", "open('" + secret + "').read()"},
+		{"writes a file that anybody may write", "open('" + secret + "','a')"},
+		{"truncates it", "os.truncate('" + secret + "', 0)"},
+		{"lists the directory", "os.listdir('" + dir + "')"},
+		{"makes a file beside it", "os.open('" + dir + "/new', os.O_CREAT|os.O_WRONLY)"},
+		{"removes it", "os.remove('" + secret + "')"},
+		{"moves it into its own", "os.rename('" + secret + "', os.environ['TMPDIR']+'/x')"},
+		{"links it into its own", "os.link('" + secret + "', os.environ['TMPDIR']+'/x')"},
+		{"moves its own out", "d=os.environ['TMPDIR']; open(d+'/y','w'); os.rename(d+'/y', '" + dir + "/y')"},
+		{"removes its own directory", "os.rmdir(os.environ['TMPDIR'])"},
+		{"reads the accounts", "open('/etc/passwd').read()"},
+		{"reads /proc", "open('/proc/self/status').read()"},
+		{"reads its parent's memory", "open('/proc/%d/mem' % os.getppid(), 'rb')"},
+		{"lists /", "os.listdir('/')"},
+		{"makes a device", "os.mknod(os.environ['TMPDIR']+'/n', 0o020600, os.makedev(1, 1))"},
+		{"opens a terminal", "open('/dev/ptmx')"},
+		{"shared memory", "open('/dev/shm/x', 'w')"},
+		{"a socket of the host", "s=socket.socket(socket.AF_UNIX); s.connect('" + socket + "')"},
+		{"a network socket", "socket.socket()"},
+		{"a datagram pair", "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)"},
+		{"a datagram pair with a flag", "call(53, 199, socket.AF_UNIX, socket.SOCK_DGRAM|socket.SOCK_CLOEXEC, 0, ctypes.create_string_buffer(8))"},
+		{"a raw pair", "socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)"},
+		{"sends a stream elsewhere", "a,b=socket.socketpair(); a.sendto(b'x', '" + socket + "-datagram')"},
+		{"listens on a pair", "a,b=socket.socketpair(); a.listen()"},
+		{"binds a pair", "a,b=socket.socketpair(); a.bind(os.environ['TMPDIR']+'/s')"},
+		{"message queue", "call(240, 180, b'/x', os.O_CREAT|os.O_RDWR, 0o600, 0)"},
+		{"message queue of System V", "call(68, 186, 4711, 0o1600)"},
+		{"semaphores of System V", "call(64, 190, 4711, 1, 0o1600)"},
+		{"shared memory of System V", "call(29, 194, 4711, 4096, 0o1600)"},
+		{"watches a file", "call(294, 26, 0)"},
+		{"holds its parent", "call(434, 434, os.getppid(), 0)"},
+		{"limits of its parent", "call(302, 261, os.getppid(), 7, 0, ctypes.create_string_buffer(16))"},
+		{"slows its parent", "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)"},
+		{"slows its user", "os.setpriority(os.PRIO_USER, 0, 19)"},
+		{"schedules its parent", "os.sched_setscheduler(os.getppid(), os.SCHED_BATCH, os.sched_param(0))"},
+		{"signals its parent", "os.kill(os.getppid(), 0)"},
+		{"signals hookd", fmt.Sprintf("os.kill(%d, 0)", os.Getpid())},
+		{"a user namespace", "call(272, 97, 0x10000000)"},
+		{"asks for the page cache", "f=os.open('/usr/bin/env',0); call(451, 451, f, ctypes.create_string_buffer(16), ctypes.create_string_buffer(64), 0)"},
+	}
+	script := attackPy
+	for _, a := range attacks {
+		script += "try:\n " + strings.ReplaceAll(a.script, "; ", "\n ") + fmt.Sprintf("\nexcept OSError as e: print(%q)\nelse: print(%q)\n", "held "+a.name, "broke "+a.name)
+	}
+	r := run(t, sb, Spec{Argv: python(script), Env: []string{"PYTHONUNBUFFERED=1"}})
+	for _, a := range attacks {
+		if !strings.Contains(string(r.Stdout), "held "+a.name+"\n") {
+			t.Errorf("%s: got through, or broke the probe: %q", a.name, r.Stderr)
+		}
+	}
+	if data, err := os.ReadFile(secret); err != nil || string(data) != "x" {
+		t.Errorf("the file is %q, %v", data, err)
+	}
+}
+
+// The honest twins of the attacks.
+func TestTierTwoServes(t *testing.T) {
+	sb := openTwo(t)
+	if sb == nil {
+		return
+	}
+	honest := map[string]string{
+		"a stream pair":                  "d=os.environ['TMPDIR']; a,b=socket.socketpair(); a.sendall(b'x'); assert b.recv(1)==b'x'",
+		"renames across directories":     "d=os.environ['TMPDIR']; os.mkdir(d+'/a'); open(d+'/f','w'); os.rename(d+'/f', d+'/a/f')",
+		"links and pipes":                "d=os.environ['TMPDIR']; open(d+'/f','w'); os.link(d+'/f', d+'/g'); os.symlink('f', d+'/h'); os.mkfifo(d+'/p')",
+		"runs what it wrote":             "import subprocess; d=os.environ['TMPDIR']; open(d+'/s','w').write('#!/bin/sh\\nexit 0\\n'); os.chmod(d+'/s',0o700); subprocess.check_call([d+'/s'])",
+		"signals its child":              "import signal; p=os.fork(); (p==0 and signal.pause()); os.kill(p, 9); os.waitpid(p, 0)",
+		"its own priority":               "os.setpriority(os.PRIO_PROCESS, 0, 5); os.nice(1)",
+		"its own limits":                 "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (20,20))",
+		"temporary files":                "import tempfile; tempfile.NamedTemporaryFile().write(b'x')",
+		"/tmp in the environment":        "assert os.environ['HOME']==os.environ['TMPDIR']+'/home' and os.environ['OTHER']=='/tmpfs', os.environ",
+		"random and nothing":             "open('/dev/urandom','rb').read(3); open('/dev/null','w').write('x')",
+		"an interpreter's own time zone": "import time; os.environ['TZ']='Pacific/Kiritimati'; time.tzset(); assert time.timezone==-14*3600",
+	}
+	script := attackPy
+	for name, work := range honest {
+		script += "if os.fork() == 0:\n " + strings.ReplaceAll(work, "; ", "\n ") + fmt.Sprintf("\n print(%q, flush=True)\n os._exit(0)\nos.wait()\n", name)
+	}
+	r := run(t, sb, Spec{Argv: python(script), Env: []string{"HOME=/tmp/home", "OTHER=/tmpfs"}})
+	for name := range honest {
+		if !strings.Contains(string(r.Stdout), name+"\n") {
+			t.Errorf("%s did not work: %q", name, r.Stderr)
+		}
+	}
+}
+
+// A warden's starting thread shares its command's domain: no signal may reach it.
+func TestCommandCannotEndItsWarden(t *testing.T) {
+	sb := openTwo(t)
+	if sb == nil {
+		return
+	}
+	r := run(t, sb, Spec{Argv: python(attackPy + `
+parent = os.getppid()
+for tid in range(parent, parent + 200):
+    if tid == os.getpid():
+        continue
+    for attempt in ((62, 129, tid, 9), (200, 130, tid, 9), (234, 131, parent, tid, 9)):
+        try:
+            call(*attempt)
+        except OSError:
+            pass
+os.close(0)
+print("still there")
+`), Stdin: strings.NewReader("")})
+	if string(r.Stdout) != "still there\n" || r.Exit != 0 {
+		t.Errorf("%+v %q", r, r.Stderr)
+	}
+}
+
+// tmpDirs are the directories of slots that are there.
+func tmpDirs(sb *Sandbox) (n int) {
+	for _, dirs := range sb.tier.(*landlockTier).leftDirs() {
+		n += len(dirs)
+	}
+	return n
+}
+
+func TestTierTwoLeavesNoFiles(t *testing.T) {
+	sb := openTwo(t)
+	if sb == nil {
+		return
+	}
+	for name, script := range map[string]string{
+		"deep":      "d=os.environ['TMPDIR']; os.chdir(d)\nfor i in range(2500):\n  os.mkdir('d'); os.chdir('d'); open('f','w')",
+		"closed":    "d=os.environ['TMPDIR']; os.makedirs(d+'/a/b/c'); open(d+'/a/b/c/f','w')\nfor x in ('/a/b/c','/a/b','/a',''): os.chmod(d+x, 0)",
+		"links":     "d=os.environ['TMPDIR']; os.symlink('/usr', d+'/usr'); os.symlink('..', d+'/up'); os.symlink('nowhere', d+'/no')",
+		"names":     "d=os.environ['TMPDIR']\nfor i in range(300): os.makedirs(d+'/%d/%d' % (i, i+1))",
+		"read-only": "d=os.environ['TMPDIR']; os.mkdir(d+'/a'); open(d+'/a/f','w'); os.chmod(d+'/a', 0o500); os.chmod(d, 0o500)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r := run(t, sb, Spec{Argv: python("import os\n" + script)}); r.Exit != 0 {
+				t.Errorf("%+v %q", r, r.Stderr)
+			}
+			if n := tmpDirs(sb); n != 0 {
+				t.Errorf("%d directories are left", n)
+			}
+		})
+	}
+}
+
+func TestTierTwoBoundsTmp(t *testing.T) {
+	sb := openTwo(t)
+	if sb == nil {
+		return
+	}
+	for name, script := range map[string]string{
+		"bytes": "for i in range(1000):\n  open(os.environ['TMPDIR']+'/%d'%i,'w').write('x'*1000000); time.sleep(0.01)",
+		"many":  "for i in range(10**7):\n  os.mkdir(os.environ['TMPDIR']+'/%d'%i)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, sb, Spec{Argv: python("import os,time\n" + script), Limits: Limits{Tmp: 8 << 20}})
+			if !r.OverTotal || r.TimedOut || r.Signal != "killed" {
+				t.Errorf("%+v %q", r, r.Stderr)
+			}
+			if n := tmpDirs(sb); n != 0 {
+				t.Errorf("%d directories are left", n)
+			}
+		})
+	}
+}
+
+// A warden that is killed leaves its command to hookd.
+func TestKilledWardenLeavesNothing(t *testing.T) {
+	sb := openTwo(t)
+	if sb == nil {
+		return
+	}
+	const mark = "26457513.1"
+	outRead, outWrite := pipe(t)
+	p, err := sb.Start(context.Background(), Spec{
+		Argv: shell("setsid -f sleep " + mark + " </dev/null >/dev/null 2>&1; echo ready >&3; exec sleep " + mark), Env: searchPath, Files: []*os.File{outWrite},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = outRead.Read(make([]byte, 10))
+	if n := len(left(mark)); n < 1 {
+		t.Errorf("%d processes run", n)
+	}
+	_ = unix.Kill(p.(*process).cmd.Process.Pid, unix.SIGKILL)
+	if r, err := p.Wait(); err == nil {
+		t.Errorf("a command without a warden has the result %+v", r)
+	}
+	if pids, dirs := left(mark), tmpDirs(sb); len(pids) != 0 || dirs != 0 {
+		t.Errorf("left %v and %d directories", pids, dirs)
+	}
+	if free, total := sb.Slots(); free != total || total != testCount-2 {
+		t.Errorf("%d of %d slots", free, total)
+	}
+}
+
+func TestTierTwoRefusesLess(t *testing.T) {
+	if !asUser(t, t.Name()) {
+		return
+	}
+	if mode() == modeOnly {
+		if _, err := Open(context.Background(), Config{Tier: 2}); err == nil || !strings.Contains(err.Error(), "range of uids") {
+			t.Errorf("without uids: %v", err)
+		}
+		return
+	}
+	sb := openWith(t, Config{Tier: 2})
+	sb.landlock = func() int { return 5 }
+	if err := sb.takeLandlock(context.Background()); err == nil || !strings.Contains(err.Error(), "Linux 6.12") {
+		t.Errorf("with version 5: %v", err)
+	}
+	if _, err := Open(context.Background(), Config{Tier: 3, UIDs: UIDs{First: testFirst, Count: testCount}}); err == nil {
+		t.Error("tier 3 was opened")
+	}
+}
+
+// A sweeper kills all that it may: it must be nobody but the slot.
+func TestSweeperRefuses(t *testing.T) {
+	if !asUser(t, t.Name()) {
+		return
+	}
+	if mode() == modeOnly {
+		return
+	}
+	sb := openHere(t)
+	u := sb.config.UIDs
+	slot := u.First + 3
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := sb.sweep(ctx, slot, ""); err != nil {
+		t.Errorf("a sweeper that is a slot: %v", err)
+	}
+	if err := sb.sweep(ctx, os.Getuid(), ""); err == nil {
+		t.Error("hookd's own user was swept")
+	}
+	with := sweepCommand(u, slot, "")
+	with.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_KILL}
+	other := sweepCommand(u, slot, "")
+	other.Args[1] = fmt.Sprint(slot + 1)
+	outside := sweepCommand(u, slot, "")
+	outside.Args[2] = fmt.Sprint(slot + 1)
+	group := sweepCommand(u, u.First+1, "")
+	for name, cmd := range map[string]*exec.Cmd{"another uid": other, "outside the range": outside, "the number of a group": group, "a capability": with} {
+		if err := sb.thread.start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Errorf("%s: a sweeper went to work", name)
+		}
+	}
+}

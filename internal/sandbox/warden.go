@@ -1,0 +1,267 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// wardenName is this program as the warden of one command of tier 2.
+const wardenName = "sealgate-warden"
+
+// orders are all that a warden is told.
+type orders struct {
+	UID      int
+	Argv     words
+	Env      words
+	Dir      string
+	Files    int // descriptors of the command, from 3 on
+	Tmp      string
+	TmpBytes int64
+	// TmpEntries bounds files and directories in Tmp.
+	TmpEntries int64
+	Filter     []statement
+	Openings   []opening
+}
+
+// words travel as bytes: arguments need not be text.
+type words []string
+
+// MarshalJSON writes a list of byte strings.
+func (w words) MarshalJSON() ([]byte, error) {
+	list := make([][]byte, len(w))
+	for i, s := range w {
+		list[i] = []byte(s)
+	}
+	return json.Marshal(list)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (w *words) UnmarshalJSON(data []byte) error {
+	var list [][]byte
+	if err := json.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	for _, b := range list {
+		*w = append(*w, string(b))
+	}
+	return nil
+}
+
+// told is a report of a warden: one when the command runs or cannot, one when
+// nothing of it is left.
+type told struct {
+	Started bool   `json:",omitempty"`
+	Fault   string `json:",omitempty"`
+	Ended   bool   `json:",omitempty"`
+	Over    bool   `json:",omitempty"`
+	Code    int    `json:",omitempty"`
+	Signal  int    `json:",omitempty"`
+}
+
+// warden is the life of a warden. Its descriptors are those of the command,
+// then its orders, the line that closes when the command shall end, and the
+// line for reports.
+func warden() error {
+	if len(os.Args) != 2 {
+		return errors.New("no number of descriptors")
+	}
+	files, err := strconv.Atoi(os.Args[1])
+	if err != nil || files < 0 {
+		return fmt.Errorf("%q descriptors", os.Args[1])
+	}
+	for fd := 3 + files; fd < 6+files; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	in, life := os.NewFile(uintptr(3+files), "orders"), os.NewFile(uintptr(4+files), "life")
+	report := json.NewEncoder(os.NewFile(uintptr(5+files), "report"))
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	var o orders
+	if err := json.Unmarshal(data, &o); err != nil {
+		return nil // hookd has gone before it wrote them all
+	}
+	if o.Files != files {
+		return errors.New("orders for another number of descriptors")
+	}
+	pid, err := o.start()
+	if err != nil {
+		_ = clearAway(o.Tmp)
+		return report.Encode(told{Fault: err.Error()})
+	}
+	leaveTo(files)
+	if err := report.Encode(told{Started: true}); err != nil {
+		endAll()
+	}
+	over := make(chan struct{})
+	go endWith(life)
+	go o.watchTmp(over)
+	status, err := outlive(pid)
+	if err != nil {
+		return report.Encode(told{Fault: err.Error()})
+	}
+	last := told{Ended: true}
+	if err := clearAway(o.Tmp); err != nil {
+		last.Fault = err.Error()
+	}
+	select {
+	case <-over:
+		last.Over = true
+	default:
+	}
+	if status.Signaled() {
+		last.Signal = int(status.Signal())
+	} else {
+		last.Code = status.ExitStatus()
+	}
+	return report.Encode(last)
+}
+
+// start checks that this is the slot and nothing more, and starts the command.
+func (o orders) start() (pid int, err error) {
+	if err := onlySlot(o.UID); err != nil {
+		return 0, err
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	if err := os.Mkdir(o.Tmp, 0o700); err != nil {
+		return 0, fmt.Errorf("make its own directory for temporary files: %w", err)
+	}
+	type started struct {
+		pid int
+		err error
+	}
+	answer := make(chan started)
+	go func() {
+		// The thread keeps what is put on it, and the parent-death signal of the
+		// command follows it: it never ends.
+		runtime.LockOSThread()
+		pid, err := o.startHere()
+		answer <- started{pid, err}
+		select {}
+	}()
+	s := <-answer
+	return s.pid, s.err
+}
+
+// startHere confines this thread and starts the command from it.
+func (o orders) startHere() (int, error) {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("give up new rights: %w", err)
+	}
+	own := opening{Path: []byte(o.Tmp), Access: mayChange}
+	if err := confine(append(o.Openings, own)); err != nil {
+		return 0, err
+	}
+	if err := install(threadFilter(unix.Gettid())); err != nil {
+		return 0, err
+	}
+	if err := install(o.Filter); err != nil {
+		return 0, err
+	}
+	files := make([]uintptr, 3+o.Files)
+	for i := range files {
+		files[i] = uintptr(i)
+	}
+	pid, err := syscall.ForkExec(o.Argv[0], o.Argv, &syscall.ProcAttr{
+		Dir: o.Dir, Env: o.Env, Files: files,
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("start %q in %q: %w", o.Argv[0], o.Dir, err)
+	}
+	return pid, nil
+}
+
+// onlySlot refuses to be more than a slot: what a warden and a sweeper do would
+// with more rights be done to the whole host.
+func onlySlot(uid int) error {
+	r, e, s := unix.Getresuid()
+	if uid <= 0 || r != uid || e != uid || s != uid {
+		return fmt.Errorf("runs as uid %d, %d, %d and not as slot %d", r, e, s, uid)
+	}
+	_, data, err := capabilities()
+	if err != nil {
+		return err
+	}
+	for _, d := range data {
+		if d.Effective|d.Permitted != 0 {
+			return errors.New("holds capabilities, which a slot has not")
+		}
+	}
+	return nil
+}
+
+// leaveTo leaves the descriptors of the command to the command.
+func leaveTo(files int) {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		endAll()
+		return
+	}
+	for fd := range 3 {
+		_ = unix.Dup3(null, fd, 0)
+	}
+	for fd := 3; fd < 3+files; fd++ {
+		_ = unix.Close(fd)
+	}
+	_ = unix.Close(null)
+}
+
+// endAll kills every process of the slot but this one. The kernel lets no process
+// fork that is being killed, so none is missed.
+func endAll() { _ = unix.Kill(-1, unix.SIGKILL) }
+
+// endWith ends the command with the line to hookd: it closes when hookd wants
+// it, and when hookd is gone.
+func endWith(life *os.File) {
+	_, _ = io.Copy(io.Discard, life)
+	endAll()
+}
+
+// outlive waits for the command, ends what it left, and waits for that.
+func outlive(pid int) (unix.WaitStatus, error) {
+	var of unix.WaitStatus
+	for {
+		var status unix.WaitStatus
+		gone, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ECHILD):
+			return of, nil
+		case err != nil:
+			return of, fmt.Errorf("wait for the command: %w", err)
+		case gone == pid:
+			of = status
+			endAll()
+		}
+	}
+}
+
+// watchTmp ends a command that takes more room than it may.
+func (o orders) watchTmp(over chan struct{}) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var g gauge
+	for range tick.C {
+		if g.within(o) {
+			continue
+		}
+		close(over)
+		endAll()
+		return
+	}
+}
