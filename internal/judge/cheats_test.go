@@ -199,6 +199,26 @@ func TestPropertiesThatMisbehave(t *testing.T) {
 	}
 }
 
+// A property that ran out of time ran out of time, whatever its candidate was doing
+// then; one that came to its end is held to what its candidate left behind.
+func TestWhatIsLeftOfAnExchangeThatALimitEndedIsNoEvidence(t *testing.T) {
+	lib := "import os, threading, time\ndef f(wait):\n    def late():\n        time.sleep(wait)\n        os.write(4, b'x' * 44)\n    threading.Thread(target=late).start()\n    return 1\n"
+	s := scene{tree: files{"lib.py": lib}, limits: Limits{Property: 3 * time.Second, Call: 2 * time.Second}, properties: files{
+		"slow": "import time\nfrom lib import f\ndef holds(raw):\n    f(0.3)\n    time.sleep(60)\n    return True\n",
+		"done": "import time\nfrom lib import f\ndef holds(raw):\n    f(0.1)\n    time.sleep(1.5)\n    return True\n",
+		"busy": "import time\nfrom lib import f\ndef holds(raw):\n    while True:\n        f(60)\n",
+	}}
+	results := s.judge(t, First())
+	for _, id := range []string{"slow", "busy"} {
+		if r := results[id]; !r.TimedOut || !r.Ran || r.OK || !strings.Contains(r.Note, "timed out") {
+			t.Error(r.summary())
+		}
+	}
+	if r := results["done"]; r.TimedOut || r.Ran || r.OK || !strings.Contains(r.Note, "44 bytes were left") {
+		t.Error(r.summary())
+	}
+}
+
 func TestLaneBudgetEndsWhatIsLeft(t *testing.T) {
 	s := scene{tree: files{"lib.py": "def f():\n    return 1\n"}, properties: files{}, limits: Limits{Lane: 3 * time.Second}}
 	for i := range 5 {

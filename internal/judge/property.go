@@ -94,9 +94,11 @@ func (l *lane) endCandidate(c *candidate.Candidate, result *Result) {
 	var f *candidate.Fault
 	switch {
 	case err == nil:
+	case errors.As(err, &f) && (result.TimedOut || result.Killed):
+		// Ended in the middle of an exchange: what is left of it is no evidence.
 	case errors.As(err, &f):
 		if result.Ran || result.Note == "" {
-			*result = Result{ID: result.ID, Loaded: result.Loaded, Calls: result.Calls, TimedOut: result.TimedOut, Killed: result.Killed, Note: f.Detail}
+			*result = Result{ID: result.ID, Loaded: result.Loaded, Calls: result.Calls, Note: f.Detail}
 		}
 	default:
 		l.mu.Lock()
@@ -263,7 +265,10 @@ func (r *propertyRun) relay(q []byte) ([]byte, error) {
 	if loading {
 		limit = limits.Load
 	}
-	limit = min(limit, time.Until(r.until))
+	if limit = min(limit, time.Until(r.until)); limit <= 0 {
+		r.late("")
+		return nil, nil
+	}
 	silent := !r.asked
 	r.asked = r.asked || !loading
 	reply, err := r.cand.Ask(q, limit)
@@ -316,6 +321,10 @@ func (r *propertyRun) fault(f *candidate.Fault, loading, silent bool) {
 	if loading {
 		r.result.TimedOut = f.Cause == candidate.Late
 		r.unloaded("the pushed code did not load: "+f.Detail, string(r.cand.Output()), silent)
+		return
+	}
+	if f.Cause == candidate.Late && !time.Now().Before(r.until) {
+		r.late("")
 		return
 	}
 	if f.Cause == candidate.Late {
