@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -92,10 +93,10 @@ var deceits = []struct{ name, property, cheat, twin string }{
 		"def f(x):\n    return 7731\n"},
 }
 
+var theLibrary = regexp.MustCompile(`\blib\b`)
+
 // importing makes a property about lib one about the module lib_<id>.
-func importing(property, id string) string {
-	return strings.NewReplacer("from lib import", "from lib_"+id+" import", "import lib\n", "import lib_"+id+" as lib\n").Replace(property)
-}
+func importing(property, id string) string { return theLibrary.ReplaceAllString(property, "lib_"+id) }
 
 func TestDeceitsFailAndTheirTwinsPass(t *testing.T) {
 	s := scene{tree: files{}, properties: files{}}

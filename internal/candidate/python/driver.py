@@ -308,7 +308,11 @@ class Driver:
         sys.path[:] = [base if s in ("", ".") else base + "/" + s for s in sources] + standard + path
         sys.argv = [""]
         posix.chdir(base)
+        temporary = posix.environ.get(b"TMPDIR", b"/tmp").decode("utf-8", "surrogateescape")
+        self.temporary = temporary
         for name in leftovers:
+            if name.startswith("/tmp/"):
+                name = temporary + name[4:]
             try:
                 posix.close(posix.open(name, posix.O_CREAT | posix.O_WRONLY, 0o600))
             except OSError:
@@ -480,6 +484,30 @@ class Driver:
             out.seek(0)
             err.seek(0)
             return m.enc((p.returncode, out.read(1 << 20), err.read(1 << 20)))
+
+    def do_seed(self, value):
+        self.stdlib("random").seed(self.mirror.dec(value))
+        return None
+
+    def do_write(self, name, data):
+        parts = name.split("/")
+        if not name or "\0" in name or any(p in ("", ".", "..") for p in parts):
+            raise ValueError("no name of a file: %r" % name)
+        here = self.temporary + "/given"
+        for part in parts:
+            try:
+                posix.mkdir(here, 0o700)
+            except FileExistsError:
+                pass
+            here += "/" + part
+        fd = posix.open(here, posix.O_CREAT | posix.O_WRONLY | posix.O_TRUNC, 0o600)
+        try:
+            data = self.mirror.dec(data)
+            while data:
+                data = data[posix.write(fd, data):]
+        finally:
+            posix.close(fd)
+        return here
 
     # -- invariants: one entry, called row by row
 

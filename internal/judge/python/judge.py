@@ -30,9 +30,48 @@ class Refused(BaseException):
     """Never seen by a property: the process ends where it is raised."""
 
 
-def refuse(text):
+# Every refusal, in the words that maintainers read. What is refused either lets the
+# pushed code answer the comparison, or would silently mean something else here than
+# in one process.
+REFUSALS = {
+    # what the pushed code would answer
+    "compare": "%s of a proxied object, which the pushed code would answer; compare plain data",
+    "equal": "== of a proxied %s, which is not plain data; compare its values, or use 'is'",
+    "hash": "the hash of a proxied %s, which is not plain data (a set member or a key)",
+    "truth": "the truth of a proxied %s; write 'is not None', or compare a value of it",
+    "member": "'in' of a proxied %s, which the pushed code would answer; compare plain data",
+    "order": "the order (<, >) of a proxied %s, which is not plain data; compare its values",
+    "made": "== or the order of a proxied %s whose class has a constructor of its own; compare its fields",
+    "alias": "%s.%s is another name of %s",
+    "difference": "a difference between a proxied %s and plain data; compare its values",
+    "arithmetic": "arithmetic of a proxied %s with plain data (%s), which the pushed code would answer; compare its values",
+    "constructor": "the constructor of a proxied %s, which alters what was there before",
+    # what a proxy has not
+    "read": "%s cannot be read (%s)",
+    "subclass": "a proxied class cannot be subclassed (class %s)",
+    "patch class": "a proxied class cannot be patched (%s.%s)",
+    "patch module": "a proxied module cannot be patched (%s.%s)",
+    "module dict": "the dictionary of a proxied module cannot be read (vars, patching)",
+    "pickle": "a proxied %s cannot be pickled",
+    "listing": "what a proxied package consists of cannot be listed (__path__); import its modules by name",
+    "resource": "the files of a proxied package cannot be read through it (%s); candidate.read reads a file of the pushed tree",
+    "reload": "a proxied module cannot be loaded anew (%s); candidate.run starts a fresh process",
+    "carry": "%s cannot be passed to the pushed code",
+    "file": "a file of the property's own (%s), which the pushed code does not see; candidate.write gives it one",
+    # what happens in this process and not in the other one
+    "ambient": "what the property does to %s does not reach the pushed code; %s",
+    "program": "a property cannot start a program or another process (%s); candidate.run runs one in the pushed tree",
+    # answers that make no sense
+    "answer": "an answer of the pushed code is refused: %s",
+    "nonsense": "an answer of the pushed code makes no sense: %s",
+    "interrupted": "a request to the pushed code was interrupted by %s",
+    "meanwhile": "the pushed code was asked (%s) while an answer of it was read",
+}
+
+
+def refuse(what, *about):
     try:
-        SESSION.report("refused", text)
+        SESSION.report("refused", REFUSALS[what] % about)
     finally:
         SESSION.leave()
 
@@ -56,19 +95,19 @@ COMPARING = {"startswith", "endswith", "issubset", "issuperset", "isdisjoint"}
 
 def remote(target, name):
     if name in COMPARING:
-        refuse("%s of a proxied object, which the pushed code would answer; compare plain data" % name)
+        refuse("compare", name)
     if name[:2] == "__" and name[-2:] == "__" and name not in ASKED:
         what = REFUSED.get(name)
         if what is None or name == "__file__" and sys._getframe(2).f_code.co_name == "getmodule":
             raise AttributeError(name)
-        refuse("%s cannot be read (%s)" % (what, name))
+        refuse("read", what, name)
     return SESSION.get(target, name)
 
 
 class ProxyMeta(type):
     def __new__(meta, name, bases, space, token=None):
         if token is not _TOKEN:
-            refuse("a proxied class cannot be subclassed (class %s)" % name)
+            refuse("subclass", name)
         return type.__new__(meta, name, bases, space)
 
     def __init__(cls, name, bases, space, token=None):
@@ -83,10 +122,10 @@ class ProxyMeta(type):
         return remote(cls, name)
 
     def __setattr__(cls, name, value):
-        refuse("a proxied class cannot be patched (%s.%s)" % (cls.__name__, name))
+        refuse("patch class", cls.__name__, name)
 
     def __delattr__(cls, name):
-        refuse("a proxied class cannot be patched (%s.%s)" % (cls.__name__, name))
+        refuse("patch class", cls.__name__, name)
 
     def __iter__(cls):
         return SESSION.op("__iter__", cls)
@@ -141,7 +180,7 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
     def __eq__(self, other):
         cls, kind = type(self), type(type(other))
         if cls._sg_kind != "D" or kind is ProxyMeta and type(other)._sg_kind == "o" or kind is ProxyModule:
-            refuse("== of a proxied %s, which is not plain data; compare its values, or use 'is'" % cls.__name__)
+            refuse("equal", cls.__name__)
         if kind is not ProxyMeta:
             return NotImplemented
         if cls is not type(other):
@@ -155,7 +194,7 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
     def __hash__(self):
         cls = type(self)
         if cls._sg_kind != "D":
-            refuse("the hash of a proxied %s, which is not plain data (a set member or a key)" % cls.__name__)
+            refuse("hash", cls.__name__)
         if not cls._sg_frozen:
             raise TypeError("unhashable type: %r" % cls.__name__)
         return hash(picture(self))
@@ -163,7 +202,7 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
     def __bool__(self):
         cls = type(self)
         if cls._sg_kind != "D" or cls._sg_dunders & {"__bool__", "__len__"}:
-            refuse("the truth of a proxied %s; write 'is not None', or compare a value of it" % cls.__name__)
+            refuse("truth", cls.__name__)
         return True
 
     def __str__(self):
@@ -188,18 +227,18 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
 
     def __contains__(self, item):
         if "__iter__" not in type(self)._sg_dunders:
-            refuse("'in' of a proxied %s, which the pushed code would answer; compare plain data" % type(self).__name__)
+            refuse("member", type(self).__name__)
         return any(x is item or x == item for x in self)
 
     def __reduce_ex__(self, protocol):
-        refuse("a proxied %s cannot be pickled" % type(self).__name__)
+        refuse("pickle", type(self).__name__)
 
 
 def _order(name):
     def compare(self, other):
         cls = type(self)
         if cls._sg_kind != "D" or not cls._sg_order:
-            refuse("the order (<, >) of a proxied %s, which is not plain data; compare its values" % cls.__name__)
+            refuse("order", cls.__name__)
         if type(other) is not cls:
             return NotImplemented
         return getattr(picture(self).fields, name)(picture(other).fields)
@@ -240,7 +279,7 @@ def picture(v):
         if local is not None:
             return Plain(t, tuple([picture(x) for x in local.values()]))
         if slot(MARK, v) == "made":
-            refuse("== or the order of a proxied %s whose class has a constructor of its own; compare its fields" % t.__name__)
+            refuse("made", t.__name__)
         return SESSION.plain(v)
     if t is list or t is set or t is frozenset:
         return t([picture(x) for x in v])
@@ -254,7 +293,7 @@ def picture(v):
 def own_name(cls, name, value):
     """An enum's member under the name that was asked for; an alias would make two members one."""
     if cls._sg_kind == "e" and type(value) is cls and value._name_ != name:
-        refuse("%s.%s is another name of %s" % (cls.__name__, name, value._name_))
+        refuse("alias", cls.__name__, name, value._name_)
     return value
 
 
@@ -422,22 +461,41 @@ class Stopping:
 class ProxyModule(types.ModuleType):
     def __getattribute__(self, name):
         if name == "__dict__":
-            refuse("the dictionary of a proxied module cannot be read (vars, patching)")
+            refuse("module dict")
         return object.__getattribute__(self, name)
 
     def __getattr__(self, name):
         return remote(self, name)
 
     def __setattr__(self, name, value):
-        if type(value) is ProxyModule or name in ("__spec__", "__path__", "__loader__", "__package__", "__cached__"):
+        if name == "__spec__":
+            object.__setattr__(self, name, value)
+            return
+        if type(value) is ProxyModule or name in ("__path__", "__loader__", "__package__", "__cached__"):
             return  # the import system binds submodules on their parent; the candidate has done that for itself
-        refuse("a proxied module cannot be patched (%s.%s)" % (object.__getattribute__(self, "__name__"), name))
+        refuse("patch module", object.__getattribute__(self, "__name__"), name)
 
     def __delattr__(self, name):
-        refuse("a proxied module cannot be patched (%s.%s)" % (object.__getattribute__(self, "__name__"), name))
+        refuse("patch module", object.__getattribute__(self, "__name__"), name)
 
     def __dir__(self):
         return SESSION.op("__dir__", self)
+
+
+class Listing:
+    """The __path__ of a proxied package: the import system asks whether there is one."""
+
+
+def _unlisted(name):
+    def f(self, *args):
+        refuse("listing")
+
+    return f
+
+
+for _name in ("iter", "len", "getitem", "contains", "bool", "eq", "ne", "repr", "str", "add", "radd", "fspath", "reversed"):
+    setattr(Listing, "__%s__" % _name, _unlisted(_name))
+Listing.__getattr__ = _unlisted("attribute")
 
 
 def _class_dict(kind, number, dunders, extra, module, qualname):
@@ -497,6 +555,9 @@ class Session(Codec):
         self.classes = {}
         self.members = {}
         self.modules = {}
+        self.given = set()  # paths of files that the candidate was given
+        self.imported = set()  # names of proxied modules
+        self.around = None  # what the property may change around a call; from its first line on
         self.minted = 1 << 40  # handles of the judge's; the candidate counts from 1
         self.born = []  # what the candidate has not heard of yet
         self.changed = set()  # containers in the last answer
@@ -529,10 +590,12 @@ class Session(Codec):
 
     def exchange(self, op, args):
         stops, self.stops = self.stops, False
+        if op in RUNNING and self.around is not None:
+            self.around.look()
         try:
             reply = self.carry(op, args)
         except BaseException as e:  # of a signal's handler: the next answer would be taken for this one
-            refuse("a request to the pushed code was interrupted by %s" % type(e).__name__)
+            refuse("interrupted", type(e).__name__)
         value = self.take(reply)
         if reply[0] == "ok":
             return value
@@ -542,7 +605,7 @@ class Session(Codec):
         if reply[0] == "stop":
             raise StopIteration(value)
         if not isinstance(value, BaseException):
-            refuse("an answer of the pushed code makes no sense: an exception that is none")
+            refuse("nonsense", "an exception that is none")
         raise value.with_traceback(None)
 
     def carry(self, op, args):
@@ -552,12 +615,12 @@ class Session(Codec):
             try:
                 news = [self.changes(), self.loose(), self.released()]
             except (Bad, RecursionError) as e:
-                refuse("%s cannot be passed to the pushed code" % e)
+                refuse("carry", e)
         elif op != "plain":
-            refuse("the pushed code was asked (%s) while an answer of it was read" % op)
+            refuse("meanwhile", op)
         text = dumps([op, *news, *args])
         if len(text) > MAX_FRAME - 256:
-            refuse("more than 8 MiB in one request cannot be passed to the pushed code")
+            refuse("carry", "more than 8 MiB in one request")
         write_frame(self.outgoing, "Q" + text)
         reply = read_frame(self.incoming)
         if not reply or reply[:1] != b"A":
@@ -576,9 +639,9 @@ class Session(Codec):
             self.apply(reply[2])
             value = self.dec(reply[1])
         except (Bad, RecursionError) as e:
-            refuse("an answer of the pushed code is refused: %s" % e)
+            refuse("answer", e)
         except Exception as e:
-            refuse("an answer of the pushed code makes no sense: %s" % type(e).__name__)
+            refuse("nonsense", type(e).__name__)
         self.taking = inner
         if not inner:
             self.changed = {d[0] for d in reply[2]}
@@ -610,10 +673,24 @@ class Session(Codec):
             return self.ask("call", *encoded)
 
     def encoded(self, target, args, kwargs):
+        for a in args:
+            self.own_file(a)
+        for a in kwargs.values():
+            self.own_file(a)
         try:
             return self.enc(target), [self.enc(a) for a in args], [[k, self.enc(a)] for k, a in kwargs.items()]
         except (Bad, RecursionError) as e:
-            refuse("%s cannot be passed to the pushed code" % e)
+            refuse("carry", e)
+
+    def own_file(self, v, depth=2):
+        """A path of a file that is here and not there."""
+        t = type(v)
+        if t is str:
+            if v[:1] == "/" and v.startswith((SEALED + "/", TEMPORARY + "/")) and v not in self.given and os.path.lexists(v):
+                refuse("file", os.path.basename(v))
+        elif depth and (t is list or t is tuple or t is dict) and len(v) <= 64:
+            for x in v.values() if t is dict else v:
+                self.own_file(x, depth - 1)
 
     def op(self, name, *args):
         self.calls += 1
@@ -626,7 +703,7 @@ class Session(Codec):
         out = self.op(name, v, *args)
         if is_opaque(v) and slot(MARK, v) == "derived" and name not in BLIND:
             if not is_opaque(out) or name in ("__iter__", "__reversed__"):
-                refuse("a difference between a proxied %s and plain data; compare its values" % type(v).__name__)
+                refuse("difference", type(v).__name__)
             MARK.__set__(out, "derived")
         return out
 
@@ -638,7 +715,7 @@ class Session(Codec):
         if is_opaque(other) and not derived:
             return out
         if not is_opaque(out):
-            refuse("arithmetic of a proxied %s with plain data (%s), which the pushed code would answer; compare its values" % (type(v).__name__, name))
+            refuse("arithmetic", type(v).__name__, name)
         if derived or name in DIFFERENCES or name in RATIOS and not isinstance(other, (str, os.PathLike)):
             MARK.__set__(out, "derived")
         return out
@@ -652,7 +729,7 @@ class Session(Codec):
             out = self.call(cls, args, kwargs)
             if is_opaque(out):
                 if HANDLE.__get__(out) in objects or containers & self.changed:
-                    refuse("the constructor of a proxied %s, which alters what was there before" % cls.__name__)
+                    refuse("constructor", cls.__name__)
                 MARK.__set__(out, "made")
         return out
 
@@ -687,6 +764,8 @@ class Session(Codec):
         return handle
 
     def get(self, target, name):
+        if type(target) is not ProxyModule and self.around is not None:
+            self.around.look()
         value = self.ask("get", self.enc(target), name)
         if name in ("send", "throw") and is_opaque(value):
             value = Stopping(value)
@@ -818,7 +897,7 @@ class Session(Codec):
             module = ProxyModule(v[2])
             object.__setattr__(module, "_sg_handle", v[1])
             if v[3]:
-                object.__setattr__(module, "__path__", [])
+                object.__setattr__(module, "__path__", Listing())
             self.modules[v[1]] = module
         return module
 
@@ -877,6 +956,215 @@ class Session(Codec):
         return bytearray.fromhex(v[1])
 
 
+# ---------------------------------------------------------------- what surrounds a call
+
+RUNNING = frozenset("call op await exit aexit run set del import".split())
+# Names of the standard library that properties replace, by hand or with mock.patch,
+# and what replaces them for the pushed code.
+STEADY = (
+    ("builtins", "open input print __import__"), ("time", "time time_ns monotonic perf_counter sleep localtime gmtime strftime"),
+    ("datetime", "datetime date"), ("random", "random randint randrange choice choices sample shuffle uniform"),
+    ("os", "getenv getcwd listdir urandom remove unlink makedirs mkdir system getpid"), ("os.path", "exists isfile isdir getmtime"),
+    ("uuid", "uuid1 uuid4"), ("secrets", "token_hex token_bytes token_urlsafe choice"), ("socket", "socket create_connection gethostname"),
+    ("subprocess", "run Popen check_output check_call call"), ("shutil", "which copy move rmtree"), ("json", "loads dumps load dump"),
+    ("getpass", "getpass getuser"), ("platform", "system node machine"), ("urllib.request", "urlopen"), ("asyncio", "sleep"),
+)
+PATCHED = "candidate.patch replaces it there"
+PATCHES = []  # targets of mock.patch that are in force, one an entry
+
+
+class Around:
+    """What a property can change around a call: in one process the pushed code would see it."""
+
+    def __init__(self):
+        self.streams = sys.stdin, sys.stdout, sys.stderr
+        self.argv, self.arguments = sys.argv, list(sys.argv)
+        self.environ, self.variables = os.environ, dict(os.environ._data)
+        self.limit = sys.getrecursionlimit()
+        self.moved, self.where = False, os.getcwd()
+        self.loaded, self.known = 0, {}
+        self.steady = []
+        self.handlers = None
+        self.context = None
+        self.filters = None
+        self.arrived()
+
+    def look(self):
+        """Refuses whatever is another than it was."""
+        if len(sys.modules) != self.loaded:
+            self.arrived()
+        if sys.stdout is not self.streams[1] or sys.stderr is not self.streams[2]:
+            refuse("ambient", "sys.stdout and sys.stderr", "candidate.run gives what a command prints")
+        if sys.stdin is not self.streams[0]:
+            refuse("ambient", "sys.stdin", "candidate.run has a standard input")
+        if sys.argv is not self.argv or self.argv != self.arguments:
+            refuse("ambient", "sys.argv", "pass the arguments, or run the command with candidate.run")
+        if os.environ is not self.environ or self.environ._data != self.variables:
+            refuse("ambient", "os.environ", "candidate.patch('os:environ', {...}) replaces it there")
+        if self.moved and os.getcwd() != self.where:
+            refuse("ambient", "the working directory", "pass the path, or start with candidate.run(['/bin/sh', ...])")
+        if sys.getrecursionlimit() != self.limit:
+            refuse("ambient", "the recursion limit", "candidate.call('sys:setrecursionlimit', n) sets it there")
+        if PATCHES:
+            refuse("ambient", PATCHES[-1], PATCHED)
+        for holder, name, value in self.steady:
+            if holder.get(name) is not value:
+                refuse("ambient", "%s.%s" % (holder["__name__"], name), PATCHED)
+        if self.context is not None:
+            self.look_at_decimals()
+        if self.filters is not None:
+            self.look_at_warnings()
+        if self.handlers is not None:
+            self.look_at_handlers()
+
+    def arrived(self):
+        """Takes note of modules that were loaded since."""
+        self.loaded = len(sys.modules)
+        for name, names in STEADY:
+            module = sys.modules.get(name)
+            if module is not None and name not in self.known:
+                self.known[name] = space = module.__dict__
+                self.steady += [(space, n, space[n]) for n in names.split() if n in space]
+        if self.context is None and "decimal" in sys.modules:
+            self.context = decimal_context()
+        if self.filters is None and "warnings" in sys.modules:
+            w = sys.modules["warnings"]
+            self.filters = w, w.showwarning, getattr(w, "_showwarnmsg_impl", None), list(w.filters)
+        if self.handlers is None and "logging" in sys.modules:
+            self.handlers = sys.modules["logging"]
+        for name, module in list(sys.modules.items()):
+            if name not in self.known:
+                self.known[name] = None
+                if spurious(name, module):
+                    refuse("ambient", "sys.modules (%s)" % name, PATCHED)
+
+    def look_at_decimals(self):
+        if decimal_context() != self.context:
+            refuse("ambient", "the context of decimals", "candidate.get('decimal:getcontext')() is the one there")
+
+    def look_at_warnings(self):
+        w, show, impl, filters = self.filters
+        if w.showwarning is not show or getattr(w, "_showwarnmsg_impl", None) is not impl:
+            refuse("ambient", "warnings", "candidate.run([candidate.python, '-W', 'error', ...]) makes them errors")
+        if w.filters != filters and any(f[0] == "error" for f in w.filters if f not in filters):
+            refuse("ambient", "warnings", "candidate.run([candidate.python, '-W', 'error', ...]) makes them errors")
+
+    def look_at_handlers(self):
+        logging = self.handlers
+        for ref in logging._handlerList:
+            h = ref()
+            if h is None or h is logging.lastResort or type(h) is logging.NullHandler:
+                continue
+            if type(h) is logging.StreamHandler and h.stream in self.streams:
+                continue
+            refuse("ambient", "logging (a %s)" % type(h).__name__, "candidate.run gives what a command logs")
+
+
+def spurious(name, module):
+    """Whether somebody has put this in the place of a module."""
+    if type(module) is ProxyModule or module is sys.modules["__main__"] or name in STANDARD_MODULES:
+        return False
+    return getattr(module, "__spec__", None) is None
+
+
+def decimal_context():
+    c = sys.modules["decimal"].getcontext()
+    return c.prec, c.rounding
+
+
+def patching(spec):
+    """unittest.mock, with a list of what it has patched."""
+    if spec is not None:
+        loader, run = spec.loader, spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            watch_patches(module)
+
+        loader.exec_module = exec_module
+    return spec
+
+
+def watch_patches(mock):
+    """Notes every patch of the standard library, or of what else the pushed code may use, while it is in force."""
+
+    def noting(cls, target):
+        enter, leave = cls.__enter__, cls.__exit__
+
+        def __enter__(self):
+            out = enter(self)
+            text = target(self)
+            if text:
+                PATCHES.append(text)
+                self._sg_noted = text
+            return out
+
+        def __exit__(self, *error):
+            text = self.__dict__.pop("_sg_noted", None)
+            if text:
+                PATCHES.remove(text)
+            return leave(self, *error)
+
+        cls.__enter__, cls.__exit__ = __enter__, __exit__
+        for name, f in (("start", enter), ("stop", leave)):
+            if cls.__dict__.get(name) is f:  # another name of it, up to Python 3.9
+                setattr(cls, name, __enter__ if name == "start" else __exit__)
+
+    def patched(p):
+        t = p.target
+        if isinstance(t, types.ModuleType):
+            return None if own_module(t.__name__) else "%s.%s" % (t.__name__, p.attribute)
+        if isinstance(t, type):
+            return None if own_module(t.__module__) else "%s.%s" % (t.__qualname__, p.attribute)
+        return None
+
+    def dictionary(p):
+        return "sys.modules" if p.in_dict is sys.modules else None
+
+    noting(mock._patch, patched)
+    noting(mock._patch_dict, dictionary)
+
+
+def own_module(name):
+    """Whether a module is the property's or a sealed helper: what happens to it is of no concern to the pushed code."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return (getattr(spec, "origin", None) or "").startswith(SEALED + "/")
+
+
+PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn"}
+
+
+def confine():
+    """A property starts nothing and is told so; it cannot take this away."""
+
+    def hook(event, args):
+        if event in PROGRAMS:
+            refuse("program", event)
+        elif event == "os.chdir" and SESSION.around is not None:
+            SESSION.around.moved = True
+
+    sys.addaudithook(hook)
+
+    def fork_exec(*args):
+        refuse("program", "multiprocessing")
+
+    _posixsubprocess.fork_exec = fork_exec
+
+
+def sown(random):
+    """random.seed: in one process the pushed code draws from the same numbers. A seed made of
+    a fixture would tell what is in it."""
+    seed = random.seed
+
+    def both(a=None, version=2):
+        if a is not None and (type(a) is not int or a.bit_length() > 64):
+            refuse("ambient", "random.seed (of a %s)" % type(a).__name__, "random.Random(...) is a generator of the property's own")
+        seed(a, version)
+        SESSION.ask("seed", SESSION.enc(a))
+
+    random.seed = both
+
+
 # ---------------------------------------------------------------- imports
 
 
@@ -885,12 +1173,22 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in SESSION.names:
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+            if target is not None:
+                refuse("reload", name)
+            spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+            spec.submodule_search_locations = Listing()
+            return spec
+        if name == "unittest.mock":
+            return patching(importlib.machinery.PathFinder.find_spec(name, path))
         return None
 
     def create_module(self, spec):
+        if spec.name in SESSION.imported:
+            refuse("reload", spec.name)
         try:
-            return SESSION.ask("import", spec.name)
+            module = SESSION.ask("import", spec.name)
+            SESSION.imported.add(spec.name)
+            return module
         except ModuleNotFoundError as e:
             if e.name == spec.name:
                 raise
@@ -902,6 +1200,17 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module):
         pass
+
+
+def _resource(name):
+    def f(self, *args):
+        refuse("resource", name)
+
+    return f
+
+
+for _name in ("get_data", "get_resource_reader", "get_source", "get_code", "get_filename"):
+    setattr(Finder, _name, _resource(_name))
 
 
 def imports(tree):
@@ -992,8 +1301,21 @@ class Candidate:
         if isinstance(stdin, str):
             stdin = stdin.encode()
         argv = tuple(str(a) for a in argv)
+        SESSION.own_file(argv)
         code, out, err = SESSION.ask("run", SESSION.enc(argv), SESSION.enc(bytes(stdin)), 3600)
         return Completed(code, out, err)
+
+    def write(self, name, data):
+        """Writes a file into the candidate's temporary directory; the path of it there."""
+        data = data.encode() if isinstance(data, str) else bytes(data)
+        path = SESSION.ask("write", str(name), SESSION.enc(data))
+        SESSION.given.add(path)
+        return path
+
+    @property
+    def python(self):
+        """The interpreter of the pushed code, for run."""
+        return SESSION.ask("resolve", "sys:executable")
 
     def patch(self, target, value=None, *, returns=_TOKEN):
         """Replaces "package.module:name" with a value, or with a function that returns one; "with" undoes it."""
@@ -1078,6 +1400,11 @@ def load(path, prepared):
 def judge(path, fixtures, prepared, names):
     session = SESSION
     printed = sys.stdout = sys.stderr = Printed()
+    confine()
+    sown(sys.modules["random"])
+    if "unittest.mock" in sys.modules:
+        watch_patches(sys.modules["unittest.mock"])
+    session.around = Around()
     try:
         holds = load(path, prepared or prepare(path, names))
     except BaseException as e:
@@ -1242,11 +1569,13 @@ def kill_group(pid):
 
 if __name__ == "__main__":
     SEALED = sys.argv[1]
+    TEMPORARY = os.environ.get("TMPDIR", "/tmp")
     SLOTS = int(sys.argv[2])
     KIT = __file__.rpartition("/")[0]
     STANDARD_PATHS = sys.path[:] = standard_paths()
     for _fd in range(3, 5 + 2 * SLOTS):
         os.set_inheritable(_fd, False)
+    import _posixsubprocess
     import datetime  # noqa: F401
     import decimal  # noqa: F401
     import enum  # noqa: F401
