@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -163,16 +162,20 @@ func (w *world) unrest() string {
 	return ""
 }
 
-// freeRef removes a lock of main that a killed git left: git has no other way, and says
-// so to whoever pushes next. It is counted.
+// locksOfGit are those that a killed git leaves for ever: it has no other way, and says
+// so to whoever pushes next.
+var locksOfGit = []string{"HEAD.lock", "refs/heads/main.lock", "packed-refs.lock"}
+
+// freeRef removes them, and counts them. Nothing of a push runs any more.
 func (w *world) freeRef() {
 	w.Helper()
-	lock := filepath.Join(w.server, "refs/heads/main.lock")
-	err := os.Remove(lock)
-	switch {
-	case err == nil:
-		w.stale++
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
-		w.Fatal(err)
+	for _, name := range locksOfGit {
+		err := os.Remove(filepath.Join(w.server, name))
+		switch {
+		case err == nil:
+			w.stale++
+		case !errors.Is(err, fs.ErrNotExist):
+			w.Fatal(err)
+		}
 	}
 }

@@ -105,13 +105,19 @@ func TestRandomKills(t *testing.T) {
 				t.Parallel()
 				k := &killer{world: newWorld(t, "parked: 2\n"), rng: rand.New(rand.NewPCG(seed, uint64(i))), tally: y}
 				k.begin()
-				for n := range count / rigs {
-					k.one(n)
+				kills, tries := 0, 0
+				for ; kills < count/rigs && tries < 4*count; tries++ {
+					if k.one(tries) {
+						kills++
+					}
 					if t.Failed() {
-						t.Fatalf("seed %d, rig %d, kill %d", seed, i, n)
+						t.Fatalf("seed %d, rig %d, push %d", seed, i, tries)
 					}
 				}
 				k.verified()
+				if kills < count/rigs {
+					t.Errorf("only %d kills in %d pushes", kills, tries)
+				}
 				y.mu.Lock()
 				defer y.mu.Unlock()
 				y.stale += k.stale
@@ -141,7 +147,7 @@ func (k *killer) begin() {
 		if end, out := k.push(commit); end != accepted {
 			k.Fatalf("undisturbed: %s\n%s", end, out)
 		}
-		k.length = max(k.length, time.Since(before))
+		k.length = time.Since(before)
 		k.tip = commit
 		k.must(e.stop(k.dir))
 		k.steps = max(k.steps, int(e.count.Load()))
@@ -158,8 +164,9 @@ func (k *killer) dirs() []string {
 	return []string{k.hookd.Data(), k.gate.State, filepath.Join(k.server, "objects"), filepath.Join(k.server, "refs")}
 }
 
-// one pushes, kills, and looks what is left.
-func (k *killer) one(n int) {
+// one pushes, kills, and looks what is left. It says whether there was something to
+// kill before the push had ended.
+func (k *killer) one(n int) bool {
 	k.Helper()
 	good := k.rng.IntN(6) > 0
 	v := victims[k.rng.IntN(len(victims))]
@@ -167,7 +174,7 @@ func (k *killer) one(n int) {
 	got, out, killed := k.disturbed(commit, v)
 	said := func(what string) {
 		k.Helper()
-		k.Fatalf("%s killed, commit as it should be: %v, the push ended %s: %s\n%s", v.name, good, got, what, out)
+		k.Fatalf("push %d, %s killed (%v), commit as it should be: %v, the push ended %s: %s\n%s", n, v.name, killed, good, got, what, out)
 	}
 	if k.hookd.Pid() == 0 {
 		if err := k.hookd.Start(); err != nil {
@@ -177,7 +184,7 @@ func (k *killer) one(n int) {
 	k.freeRef()
 	name := v.name
 	if !killed {
-		name = "(nothing was there to kill)"
+		name = "(ended before)"
 	}
 	k.tally.add(name, got)
 	moved := k.oldOrNew(commit)
@@ -202,6 +209,8 @@ func (k *killer) one(n int) {
 	if n%20 == 19 {
 		k.verified()
 	}
+	k.Logf("push %d: %s: %s", n, name, got)
+	return killed
 }
 
 // next pushes again: the same commit, or the next one where that is in.
@@ -239,7 +248,7 @@ func (k *killer) disturbed(commit string, v victim) (end, string, bool) {
 	var moment <-chan time.Time
 	reached := e.reached
 	if k.rng.IntN(2) == 0 {
-		moment, reached = time.After(time.Duration(k.rng.Int64N(int64(k.length)))), nil
+		moment, reached = time.After(time.Duration(k.rng.Int64N(int64(k.length)*3/4))), nil
 	}
 	var text strings.Builder
 	cmd := k.pushing(commit)

@@ -357,7 +357,7 @@ func (d *Daemon) Start() error {
 		_ = cmd.Wait() // it ends by a signal, or its log says why
 		close(ended)
 	}(d.ended)
-	for range 600 {
+	for range 2400 {
 		if c, err := net.Dial("unix", d.Socket); err == nil {
 			c.Close()
 			return nil
@@ -370,7 +370,7 @@ func (d *Daemon) Start() error {
 		}
 	}
 	d.Stop()
-	return fmt.Errorf("hookd does not listen after 30 s:\n%s", d.Log())
+	return fmt.Errorf("hookd does not listen after 120 s:\n%s", d.Log())
 }
 
 // Memory is what hookd has in memory, in bytes.
