@@ -66,6 +66,10 @@ type ServerConfig struct {
 	Channels    int   // open channels a connection; default 16
 	PackLimit   int64 // bytes of one pack; default 16 GiB
 	Hello       time.Duration
+	PackIdle    time.Duration // between two pieces of a pack; default 30 s
+	// PackTime is for a whole pack: whoever sends a byte now and then would hold a
+	// place among those that receive for ever. Default 10 minutes.
+	PackTime time.Duration
 }
 
 func (c *ServerConfig) defaults() error {
@@ -89,6 +93,12 @@ func (c *ServerConfig) defaults() error {
 	}
 	if c.Hello <= 0 {
 		c.Hello = helloTime
+	}
+	if c.PackIdle <= 0 {
+		c.PackIdle = packIdle
+	}
+	if c.PackTime <= 0 {
+		c.PackTime = packTime
 	}
 	return nil
 }
@@ -566,28 +576,34 @@ func (u *uplink) Fetch(ctx context.Context, haves []string) (io.Reader, error) {
 	if err := u.write(message{Version: replay.Version, ID: u.ask.ID, Kind: kindNeed, Haves: haves}); err != nil {
 		return nil, fmt.Errorf("fetch objects: %w", err)
 	}
-	idle := time.AfterFunc(chunkIdle, u.close)
+	f := &fetched{idle: time.AfterFunc(u.server.PackIdle, u.close), whole: time.AfterFunc(u.server.PackTime, u.close)}
+	f.packReader = packReader{r: u.in, limit: u.server.PackLimit, alive: func() { f.idle.Reset(u.server.PackIdle) }}
 	m, err := readFrame(u.in)
 	if err == nil && (m.Kind != kindPack || m.ID != u.ask.ID) {
 		err = malformed("frame %q where a pack was asked for", clip(string(m.Kind)))
 	}
 	if err != nil {
-		idle.Stop()
+		f.stop()
 		return nil, fmt.Errorf("fetch objects: %w", err)
 	}
-	return &fetched{packReader: packReader{r: u.in, limit: u.server.PackLimit, alive: func() { idle.Reset(chunkIdle) }}, idle: idle}, nil
+	return f, nil
 }
 
-// fetched stops its watchdog once the pack has ended, either way.
+// fetched stops its watchdogs once the pack has ended, either way.
 type fetched struct {
 	packReader
-	idle *time.Timer
+	idle, whole *time.Timer
+}
+
+func (f *fetched) stop() {
+	f.idle.Stop()
+	f.whole.Stop()
 }
 
 func (f *fetched) Read(p []byte) (int, error) {
 	n, err := f.packReader.Read(p)
 	if err != nil {
-		f.idle.Stop()
+		f.stop()
 	}
 	return n, err
 }

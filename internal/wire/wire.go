@@ -31,7 +31,8 @@ const (
 	maxFrame     = 8 << 20
 	maxHaves     = 4096
 	helloTime    = 10 * time.Second // from connection to proven key, and from exec to the ask
-	chunkIdle    = 30 * time.Second // between two pieces of a pack
+	packIdle     = 30 * time.Second // between two pieces of a pack
+	packTime     = 10 * time.Minute // for a whole one
 	keepAlive    = 2 * time.Second
 	silence      = 15 * time.Second // a daemon that says nothing for so long is not at work
 	progressTick = 10 * time.Second
