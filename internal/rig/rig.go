@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/sealgate/sealgate/internal/sandbox/sandboxtest"
 )
 
 // FreeUID is the user that hookd runs as when the caller is root: it needs no
@@ -207,6 +209,7 @@ type Daemon struct {
 	Config                     string
 	Sealed                     string // its sealed tree; empty: none
 	Own                        bool   // sandboxes have uids of their own
+	NoUserNamespaces           bool   // it runs where nobody can have one; root alone can arrange that
 	logFile                    string
 	cmd                        *exec.Cmd
 	ended                      chan struct{} // closed when cmd has ended
@@ -349,6 +352,11 @@ func (d *Daemon) Start() error {
 	defer log.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = d.rig.Env, d.rig.Dir, log, log
+	if d.NoUserNamespaces {
+		if err := sandboxtest.WithoutUserNamespaces(cmd); err != nil {
+			return err
+		}
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
