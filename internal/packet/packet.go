@@ -257,6 +257,9 @@ type Environment struct {
 	Library  string `json:"library,omitempty"`
 	Host     string `json:"host,omitempty"`
 	Passes   int    `json:"passes,omitempty"`
+	// Materialised is "reversed" where the second pass read a tree that was made the
+	// other way round, and "once" where the file system would not show it.
+	Materialised string `json:"materialised,omitempty"`
 	// Limits by name, as they were in force.
 	Limits map[string]string `json:"limits,omitempty"`
 }

@@ -224,7 +224,7 @@ func (c *judgement) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.version = id.Version
+	c.version, c.materialised = id.Version, id.Materialised
 	code, err := c.code(ctx)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (c *judgement) plan(ctx context.Context) error {
 			continue
 		}
 		p := &part{kind: k, key: laneKey{Lane: k.String(), Repository: c.repo.ID, Code: code, Paths: c.paths.digest, Runner: id.Version, Python: id.Python,
-			Library: id.Library, Roots: c.repo.Roots, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes}}
+			Library: id.Library, Roots: c.repo.Roots, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes, Materialised: id.Materialised}}
 		if k == publicInvariants {
 			p.key.Oracles = c.oracles.id
 		} else {

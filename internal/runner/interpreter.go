@@ -24,6 +24,7 @@ import (
 type identity struct {
 	Python, Library, Version string
 	Node, Judge              string // of what the repository names besides; empty: nothing
+	Materialised             string // how trees are made here
 }
 
 // prepared is a driver made for one interpreter as it was.
@@ -70,7 +71,7 @@ func (p *python) Identity(ctx context.Context, repo Repository) (identity, error
 	if err != nil {
 		return identity{}, err
 	}
-	id := identity{Python: made.identity, Version: p.Version + " " + made.version}
+	id := identity{Python: made.identity, Version: p.Version + " " + made.version, Materialised: p.materialised()}
 	if id.Library, err = p.library(repo.Library); err != nil {
 		return id, err
 	}

@@ -36,7 +36,7 @@ func runInvariants(ctx context.Context, list []judge.Invariant, c judge.Config, 
 	}
 	var because map[string][]string
 	if !slices.ContainsFunc(slices.Concat(results[0], results[1]), func(o judge.Outcome) bool { return o.TimedOut || o.Killed }) {
-		because = causes().Invariants(ctx, config, results[0], results[1])
+		because = lot.causes().Invariants(ctx, config, results[0], results[1])
 	}
 	lane, err := mergeOutcomes(list, results, because)
 	if err != nil {

@@ -45,6 +45,8 @@ type judgement struct {
 	because  map[policy.Fact][]string // ids behind a fact
 	shown    map[policy.Fact]string   // what may be shown beside a fact
 	killed   bool                     // a lane lost a process, and nothing tells by whom
+
+	materialised string // how trees are made; empty where no lane has anything to run
 }
 
 // open brings in everything that the decision reads, except for the tree.
@@ -268,7 +270,7 @@ func (c *judgement) fill() {
 		ParentSHA: q.Base, PatchSHA: q.New, Tree: q.Tree, Authorised: q.Authorised,
 		Push: q.Push, Pusher: q.Pusher, Policy: c.repo.TableSHA, Version: r.Version,
 		Environ: packet.Environment{Tier: r.Sandbox.Level(), Sandbox: r.Sandbox.Tier(), SingleUID: r.Sandbox.SingleUID(), Unsealed: !r.Sandbox.Sealed(),
-			Runner: c.version, Python: c.repo.Python, Library: c.repo.Library, Host: r.host, Limits: r.Limits.named()},
+			Runner: c.version, Python: c.repo.Python, Library: c.repo.Library, Host: r.host, Limits: r.Limits.named(), Materialised: c.materialised},
 		Times: packet.Times{Asked: c.asked, Started: c.begun},
 	}
 	if q.Opening != nil {

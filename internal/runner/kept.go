@@ -56,6 +56,8 @@ type laneKey struct {
 	Tier       string   `json:"tier"`
 	Limits     Limits   `json:"limits"`
 	Passes     int      `json:"passes"`
+	// Materialised says how trees are made for the passes.
+	Materialised string `json:"materialised,omitempty"`
 }
 
 func (k laneKey) digest() (string, error) {

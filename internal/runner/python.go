@@ -30,6 +30,7 @@ type python struct {
 	work string // drivers are below
 
 	*interpreters
+	filling filling // what listings of trees show
 
 	mu     sync.Mutex
 	parked map[string]*parking // by repository
@@ -44,6 +45,9 @@ type python struct {
 type parking struct {
 	pools [passes]*candidate.Pool
 	key   string // configuration that they were started with
+	// second is the tree of the second pass, where it is not that of the first; set
+	// by who has the lot.
+	second string
 }
 
 // parkingRepos is how many repositories have candidates parked at a time.
@@ -52,6 +56,10 @@ const parkingRepos = 2
 func newPython(c Config, work string) *python {
 	p := &python{Config: c, work: work, interpreters: newInterpreters(c, work), parked: map[string]*parking{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	var err error
+	if p.filling, err = fillingOf(filepath.Join(work, "trees")); err != nil {
+		c.Log.Warn().Err(err).Msg("both passes read one tree")
+	}
 	return p
 }
 
@@ -100,11 +108,15 @@ func (p *python) Run(ctx context.Context, w work) (*evidence, error) {
 	lot := p.unpark(w.repo.ID, c)
 	defer p.park(w.repo.ID, c)
 	defer lot.close()
+	var notes []string
+	lot.second, notes = p.second(ctx, w.tree)
+	defer p.drop(w.tree.Parent, lot.second)
 	found := newEvidence()
 	if w.seal != nil {
 		if found.properties, err = p.properties(ctx, w.seal, c, lot); err != nil {
 			return found, err
 		}
+		found.properties.note(notes)
 	}
 	for _, k := range []laneKind{publicInvariants, sealedInvariants} {
 		if len(w.invariants[k]) == 0 {
@@ -114,6 +126,7 @@ func (p *python) Run(ctx context.Context, w work) (*evidence, error) {
 		if err != nil {
 			return found, err
 		}
+		lane.note(notes)
 		found.invariants[k] = lane
 	}
 	return found, nil
@@ -135,7 +148,7 @@ func (p *python) properties(ctx context.Context, seal *sealed.Tree, c judge.Conf
 	}
 	lanes := merge(seal, results)
 	if lanes.Complete {
-		lanes.blame(causes().Properties(ctx, c, results[0], results[1]))
+		lanes.blame(lot.causes().Properties(ctx, c, results[0], results[1]))
 	}
 	lanes.Millis = time.Since(started).Milliseconds()
 	return lanes, nil
@@ -220,7 +233,7 @@ func bothPasses[T any](ctx context.Context, lot *parking, run func(context.Conte
 	var work sync.WaitGroup
 	for i := range passes {
 		work.Go(func() {
-			pass := passOf(i)
+			pass := lot.pass(i)
 			pass.Pool = lot.pools[i]
 			var err error
 			if results[i], err = run(ctx, pass); err != nil {
@@ -266,7 +279,16 @@ func merge(seal *sealed.Tree, results [passes][]judge.Result) *sealedLanes {
 }
 
 // causes looks for what outcomes depend on that the passes disagree about.
-func causes() judge.Causes { return judge.Causes{First: passOf(0), Second: passOf(1)} }
+func (l *parking) causes() judge.Causes { return judge.Causes{First: l.pass(0), Second: l.pass(1)} }
+
+// pass is a pass over the trees that the lot is used for; it starts its candidates.
+func (l *parking) pass(i int) judge.Pass {
+	pass := passOf(i)
+	if i > 0 {
+		pass.Root = l.second
+	}
+	return pass
+}
 
 // blame says what the properties depend on whose passes disagree.
 func (l *sealedLanes) blame(causes map[string][]string) {
