@@ -98,34 +98,97 @@ func (s *Store) readIndex() error {
 		if !whole {
 			return nil
 		}
-		var e Entry
-		if json.Unmarshal(line, &e) != nil || !idForm.MatchString(e.ID) || !dirForm(e.Dir) {
+		e, err := parseEntry(line)
+		if err != nil {
+			return err
+		}
+		k, ok := keyOf(e.ID)
+		if _, twice := s.known[k]; twice || !ok {
 			return errIndex
 		}
-		if _, twice := s.byID[e.ID]; twice {
-			return errIndex
-		}
-		s.remember(e)
+		s.remember(k)
 		s.read += int64(len(line)) + 1
 		data = rest
 	}
 }
+
+func parseEntry(line []byte) (Entry, error) {
+	var e Entry
+	if json.Unmarshal(line, &e) != nil || !idForm.MatchString(e.ID) || !dirForm(e.Dir) {
+		return Entry{}, errIndex
+	}
+	return e, nil
+}
+
+// backward reads the first end bytes of the index from their end on, and answers the
+// entries that f chooses.
+func (s *Store) backward(end int64, f Filter) ([]Entry, error) {
+	if end == 0 {
+		return nil, nil
+	}
+	file, err := os.Open(filepath.Join(s.dir, indexName))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var out []Entry
+	var held []byte // a line whose beginning was not read yet
+	for end > 0 {
+		size := min(end, pieceOfIndex)
+		piece := make([]byte, size, size+int64(len(held)))
+		if _, err := file.ReadAt(piece, end-size); err != nil {
+			return nil, fmt.Errorf("%w: %w", errIndex, err)
+		}
+		end -= size
+		lines := bytes.Split(append(piece, held...), []byte{'\n'})
+		first := 1
+		if end == 0 {
+			first = 0
+		}
+		for _, line := range slices.Backward(lines[first:]) {
+			if len(line) == 0 {
+				continue // behind the last newline
+			}
+			e, err := parseEntry(line)
+			if err != nil {
+				return nil, err
+			}
+			if f.chooses(e) {
+				out = append(out, e)
+			}
+			if f.Limit > 0 && len(out) == f.Limit {
+				return out, nil
+			}
+		}
+		held = lines[0]
+	}
+	return out, nil
+}
+
+const pieceOfIndex = 256 << 10
 
 func dirForm(dir string) bool {
 	_, err := time.Parse("2006/01", dir)
 	return err == nil
 }
 
-func (s *Store) remember(e Entry) {
-	s.byID[e.ID] = len(s.entries)
-	s.entries = append(s.entries, e)
+func (s *Store) remember(k key) {
+	s.known[k] = struct{}{}
+	s.chain = append(s.chain, k)
 }
+
+// forget begins the index anew.
+func (s *Store) forget() { s.chain, s.known, s.read = nil, map[key]struct{}{}, 0 }
 
 // append writes e behind the index; what a torn write left there goes first.
 func (s *Store) append(e Entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
+	}
+	k, ok := keyOf(e.ID)
+	if !ok {
+		return fmt.Errorf("packet id %q", e.ID)
 	}
 	f, err := os.OpenFile(filepath.Join(s.dir, indexName), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -139,7 +202,7 @@ func (s *Store) append(e Entry) error {
 	if _, err := f.WriteAt(line, s.read); err != nil {
 		return err
 	}
-	s.remember(e)
+	s.remember(k)
 	s.read += int64(len(line))
 	return nil
 }
@@ -148,9 +211,9 @@ func (s *Store) append(e Entry) error {
 // are read and added in the order of their chain. Entries whose packet is gone
 // stay: Verify names them.
 func (s *Store) reconcile() error {
-	s.entries, s.byID, s.read = nil, map[string]int{}, 0
+	s.forget()
 	if err := s.readIndex(); errors.Is(err, errIndex) {
-		s.entries, s.byID, s.read = nil, map[string]int{}, 0
+		s.forget()
 	} else if err != nil {
 		return err
 	}
@@ -160,7 +223,8 @@ func (s *Store) reconcile() error {
 	}
 	var missing []Entry
 	for _, at := range found.packets {
-		if _, known := s.byID[at.id]; known {
+		k, _ := keyOf(at.id) // scan answers nothing else
+		if _, known := s.known[k]; known {
 			continue
 		}
 		p, err := s.load(at.dir, at.id)

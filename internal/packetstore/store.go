@@ -5,6 +5,7 @@
 package packetstore
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -41,11 +42,23 @@ var (
 type Store struct {
 	dir string
 
-	mu      sync.Mutex
-	entries []Entry        // in the order of the chain
-	byID    map[string]int // into entries
-	read    int64          // how much of the index file was read
+	mu    sync.Mutex
+	chain []key            // in the order of the chain; what else an index says stays on the disk
+	known map[key]struct{} // those of chain
+	read  int64            // how much of the index file was read
 }
+
+// key is an id in as few bytes as there are: a store grows for years.
+type key [sha256.Size]byte
+
+// keyOf is the key of an id of the right form.
+func keyOf(id string) (key, bool) {
+	var k key
+	n, err := hex.Decode(k[:], []byte(id))
+	return k, err == nil && n == len(k)
+}
+
+func (k key) String() string { return hex.EncodeToString(k[:]) }
 
 // ErrNotFound is returned by Get where no packet has the prefix.
 var ErrNotFound = errors.New("no such decision")
@@ -59,7 +72,7 @@ func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open packet store: %w", err)
 	}
-	s := &Store{dir: dir, byID: map[string]int{}}
+	s := &Store{dir: dir, known: map[key]struct{}{}}
 	unlock, err := s.lock()
 	if err != nil {
 		return nil, err
@@ -111,15 +124,22 @@ func (s *Store) put(p packet.Packet, files map[string][]byte) (packet.Packet, er
 		return packet.Packet{}, err
 	}
 	e := entryOf(p)
+	if !dirForm(e.Dir) {
+		return packet.Packet{}, fmt.Errorf("it was finished in %s, a month that no store has", e.Dir)
+	}
 	aside, err := s.writeAside(p, files)
 	if err != nil {
 		return packet.Packet{}, err
 	}
 	defer os.RemoveAll(aside)
 	if err := os.WriteFile(filepath.Join(s.dir, pendingName), []byte(e.ID+"\n"), 0o600); err != nil {
+		os.Remove(filepath.Join(s.dir, pendingName))
 		return packet.Packet{}, err
 	}
-	if err := s.place(aside, e); err != nil {
+	if placed, err := s.place(aside, e); err != nil {
+		if !placed {
+			os.Remove(filepath.Join(s.dir, pendingName)) // or each Put would look through all packets
+		}
 		return packet.Packet{}, err
 	}
 	// From here on the packet is stored. An index that could not be written is
@@ -143,10 +163,10 @@ func (s *Store) refresh() error {
 }
 
 func (s *Store) head() string {
-	if len(s.entries) == 0 {
+	if len(s.chain) == 0 {
 		return ""
 	}
-	return s.entries[len(s.entries)-1].ID
+	return s.chain[len(s.chain)-1].String()
 }
 
 // writeAside writes the packet's directory under another name and fsyncs it.
@@ -170,23 +190,25 @@ func (s *Store) writeAside(p packet.Packet, files map[string][]byte) (string, er
 	return aside, nil
 }
 
-func (s *Store) place(aside string, e Entry) error {
+// place moves a packet to where it belongs. An error of one that was placed says that
+// it may not be durable.
+func (s *Store) place(aside string, e Entry) (placed bool, err error) {
 	year := filepath.Join(s.dir, e.Dir[:4])
 	month := filepath.Join(s.dir, filepath.FromSlash(e.Dir))
 	for _, d := range []string{year, month} {
 		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+			return false, err
 		}
 	}
 	if err := os.Rename(aside, filepath.Join(month, e.ID)); err != nil {
-		return err
+		return false, err
 	}
 	// All three each time: who made a month may have died before it was durable.
 	var syncs []func() error
 	for _, d := range []string{month, year, s.dir} {
 		syncs = append(syncs, func() error { return syncDir(d) })
 	}
-	return together(syncs)
+	return true, together(syncs)
 }
 
 // together does all at the same time, so that the disk's journal takes their
@@ -207,36 +229,64 @@ func (s *Store) Get(prefix string) (packet.Packet, error) {
 	if !prefixForm.MatchString(prefix) {
 		return packet.Packet{}, fmt.Errorf("read decision %q: give 4 to 64 hexadecimal digits", prefix)
 	}
-	e, err := s.find(prefix)
+	id, err := s.find(prefix)
 	if err != nil {
 		return packet.Packet{}, fmt.Errorf("read decision %q: %w", prefix, err)
 	}
-	p, err := s.load(e.Dir, e.ID)
+	dir, err := s.monthOf(id)
 	if err != nil {
-		return packet.Packet{}, fmt.Errorf("read decision %s: %w", e.ID, err)
+		return packet.Packet{}, fmt.Errorf("read decision %s: %w", id, err)
+	}
+	p, err := s.load(dir, id)
+	if err != nil {
+		return packet.Packet{}, fmt.Errorf("read decision %s: %w", id, err)
 	}
 	return p, nil
 }
 
-func (s *Store) find(prefix string) (Entry, error) {
-	entries, err := s.snapshot()
-	if err != nil {
-		return Entry{}, err
+func (s *Store) find(prefix string) (id string, err error) {
+	if _, err := s.current(); err != nil {
+		return "", err
 	}
-	var found []Entry
-	for _, e := range entries {
-		if strings.HasPrefix(e.ID, prefix) {
-			found = append(found, e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k, whole := keyOf(prefix); whole {
+		if _, known := s.known[k]; !known {
+			return "", ErrNotFound
 		}
+		return prefix, nil
 	}
-	switch len(found) {
-	case 0:
-		return Entry{}, ErrNotFound
-	case 1:
-		return found[0], nil
-	default:
-		return Entry{}, ErrAmbiguous
+	even := len(prefix) / 2
+	first, err := hex.DecodeString(prefix[:2*even])
+	if err != nil {
+		return "", ErrNotFound
 	}
+	for _, k := range s.chain {
+		if !bytes.HasPrefix(k[:], first) || !strings.HasPrefix(k.String(), prefix) {
+			continue
+		}
+		if id != "" {
+			return "", ErrAmbiguous
+		}
+		id = k.String()
+	}
+	if id == "" {
+		return "", ErrNotFound
+	}
+	return id, nil
+}
+
+// monthOf finds where a packet lies: there are few months, and its name is its own.
+func (s *Store) monthOf(id string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(s.dir, "[0-9][0-9][0-9][0-9]", "[0-9][0-9]", id))
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "", fmt.Errorf("the index names it, and it is gone: %w", fs.ErrNotExist)
+	}
+	dir, err := filepath.Rel(s.dir, filepath.Dir(found[0]))
+	return filepath.ToSlash(dir), err
 }
 
 // load reads one packet and checks that it is what its name says.
@@ -261,20 +311,17 @@ type Filter struct {
 
 // List returns what the index knows of the packets that f chooses, newest first.
 func (s *Store) List(f Filter) ([]Entry, error) {
-	entries, err := s.snapshot()
-	if err != nil {
-		return nil, fmt.Errorf("list decisions: %w", err)
-	}
-	var out []Entry
-	for _, e := range slices.Backward(entries) {
-		if f.Limit > 0 && len(out) == f.Limit {
-			break
+	for again := false; ; again = true {
+		end, err := s.current()
+		if err != nil {
+			return nil, fmt.Errorf("list decisions: %w", err)
 		}
-		if f.chooses(e) {
-			out = append(out, e)
+		out, err := s.backward(end, f)
+		if err == nil || again || !errors.Is(err, errIndex) {
+			return out, err
 		}
+		// Somebody made the index anew while it was read.
 	}
-	return out, nil
 }
 
 func (f Filter) chooses(e Entry) bool {
@@ -287,28 +334,23 @@ func (f Filter) chooses(e Entry) bool {
 	return f.Since.IsZero() || !e.Finished.Before(f.Since)
 }
 
-// snapshot is the index as it is now. Reading takes no lock: an entry that is
-// being appended is not there yet.
-func (s *Store) snapshot() ([]Entry, error) {
+// current reads what the index says by now, and answers how much of the file that is.
+// Reading takes no lock: an entry that is being appended is not there yet.
+func (s *Store) current() (int64, error) {
 	s.mu.Lock()
 	err := s.readIndex()
-	out := slices.Clone(s.entries)
+	end := s.read
 	s.mu.Unlock()
-	if err == nil {
-		return out, nil
-	}
 	if !errors.Is(err, errIndex) {
-		return nil, err
+		return end, err
 	}
 	unlock, err := s.lock()
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer unlock()
-	if err := s.reconcile(); err != nil {
-		return nil, err
-	}
-	return slices.Clone(s.entries), nil
+	err = s.reconcile()
+	return s.read, err
 }
 
 // lock takes the store for this goroutine, against others and other processes.

@@ -170,9 +170,16 @@ func TestGetWantsAnUnambiguousPrefix(t *testing.T) {
 	if _, err := s.Get(other); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
-	s.remember(Entry{ID: ids[0][:4] + strings.Repeat("0", 60), Dir: "2026/10"})
-	if _, err := s.Get(ids[0][:4]); !errors.Is(err, ErrAmbiguous) {
-		t.Error(err)
+	alike, _ := keyOf(ids[0][:4] + strings.Repeat("0", 60))
+	s.remember(alike)
+	for _, n := range []int{4, 5} { // half a byte counts
+		want := error(ErrNotFound)
+		if ids[0][:n] == ids[0][:4]+strings.Repeat("0", n-4) {
+			want = ErrAmbiguous
+		}
+		if p, err := s.Get(ids[0][:n]); !errors.Is(err, want) && (err != nil || p.ID() != ids[0]) {
+			t.Error(n, err)
+		}
 	}
 }
 

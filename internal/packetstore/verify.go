@@ -128,19 +128,20 @@ func (v *verifier) chain() {
 // index checks the order that the index tells, and that nothing it names is gone.
 func (v *verifier) index() {
 	last := ""
-	for _, e := range v.s.entries {
-		if !v.present[e.ID] {
-			if !v.known("removed", e.ID) {
-				v.report(Problem{Kind: "removed", ID: e.ID, What: "the index names it, and it is not there"})
+	for _, k := range v.s.chain {
+		id := k.String()
+		if !v.present[id] {
+			if !v.known("removed", id) {
+				v.report(Problem{Kind: "removed", ID: id, What: "the index names it, and it is not there"})
 			}
-			last = e.ID
+			last = id
 			continue
 		}
-		prev, read := v.previous[e.ID]
+		prev, read := v.previous[id]
 		if read && prev != last && v.present[prev] {
-			v.report(Problem{Kind: "reordered", ID: e.ID, What: fmt.Sprintf("follows %s, but the index has it after %s", named(prev), named(last))})
+			v.report(Problem{Kind: "reordered", ID: id, What: fmt.Sprintf("follows %s, but the index has it after %s", named(prev), named(last))})
 		}
-		last = e.ID
+		last = id
 	}
 }
 

@@ -538,34 +538,6 @@ func ByHand(repo, ref, base, commit, tree string) replay.Request {
 	}
 }
 
-// memo remembers small answers about pairs of commits, which never change.
-type memo struct {
-	mu   sync.Mutex
-	vals map[string]any
-}
-
-const maxMemo = 8192
-
-func remember[T any](m *memo, key string, find func() (T, error)) (T, error) {
-	m.mu.Lock()
-	if v, ok := m.vals[key].(T); ok {
-		m.mu.Unlock()
-		return v, nil
-	}
-	m.mu.Unlock()
-	v, err := find()
-	if err != nil {
-		return v, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.vals == nil || len(m.vals) >= maxMemo {
-		m.vals = map[string]any{}
-	}
-	m.vals[key] = v
-	return v, nil
-}
-
 func digestOf(words ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return hex.EncodeToString(sum[:])
