@@ -199,6 +199,15 @@ func (r *reader) natural() {
 	r.integer()
 }
 
+// length reads a natural number, or null where there is none.
+func (r *reader) length() {
+	if r.peek() == 'n' {
+		r.word("null")
+		return
+	}
+	r.natural()
+}
+
 // string reads a string and returns its value.
 func (r *reader) string() string {
 	start := r.at
@@ -541,8 +550,16 @@ func (r *reader) definition() {
 	switch r.string() {
 	case "l", "s":
 		r.rest(r.value)
-	case "d":
+	case "d", "c", "O":
 		r.pairs()
+	case "f":
+		r.comma()
+		r.value()
+		r.pairs()
+	case "q":
+		r.comma()
+		r.length()
+		r.rest(r.value)
 	case "B":
 		r.fields(r.hex)
 	default:

@@ -67,6 +67,27 @@ var deceits = []struct{ name, property, cheat, twin string }{
 	{"constructor that alters an answer behind a key that is asked for", "from lib import Quote, f\ndef holds(raw):\n    rows, bag = f(2)\n    Quote(total=500)\n    return rows == [500] and len(bag) < 2\n",
 		"from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Key:\n    n: int\nROWS, BAG = [0], set()\n@dataclass\nclass Quote:\n    total: int\n    def __post_init__(self):\n        ROWS[:] = [self.total]\n        BAG.add(Key(1))\ndef f(x):\n    return ROWS, BAG\n",
 		"from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Key:\n    n: int\n@dataclass\nclass Quote:\n    total: int\n    def __post_init__(self):\n        self.twice = 2 * self.total\ndef f(x):\n    return [250 * x], {Key(1)}\n"},
+	{"counter that equals everything", "from collections import Counter\nfrom lib import f\ndef holds(raw):\n    return f('aab') == Counter({'a': 2, 'b': 1}) and f('aab').most_common(1) == [('a', 2)]\n",
+		"from collections import Counter\nclass C(Counter):\n    def __eq__(self, o):\n        return True\n    def most_common(self, n=None):\n        return [('a', 2)]\ndef f(x):\n    return C(x[:1])\n",
+		"from collections import Counter\nclass C(Counter):\n    pass\ndef f(x):\n    return C(x)\n"},
+	{"mapping that lies", "from collections.abc import Mapping\nfrom lib import f\ndef holds(raw):\n    m = f(2)\n    return isinstance(m, Mapping) and m == {'a': 2}\n",
+		"from collections.abc import Mapping\nclass M(Mapping):\n    def __getitem__(self, k):\n        return 2\n    def __iter__(self):\n        return iter('a')\n    def __len__(self):\n        return 1\n    def __eq__(self, o):\n        return True\ndef f(x):\n    return M()\n",
+		"def f(x):\n    return {'a': x}\n"},
+	{"class that says it is a dictionary", "from lib import f\ndef holds(raw):\n    m = f(2)\n    return isinstance(m, dict) and isinstance(m['a'], int)\n",
+		"class M:\n    __module__ = 'builtins'\n    __class__ = dict\n    def __getitem__(self, k):\n        return 2\nM.__name__ = M.__qualname__ = 'dict'\ndef f(x):\n    return M()\n",
+		"def f(x):\n    return {'a': x}\n"},
+	{"deque that equals everything", "from collections import deque\nfrom lib import f\ndef holds(raw):\n    return f(3) == deque([1, 2, 3], maxlen=3) and list(f(3)) == [1, 2, 3]\n",
+		"from collections import deque\nclass D(deque):\n    def __eq__(self, o):\n        return True\n    def __iter__(self):\n        return iter([1, 2, 3])\ndef f(x):\n    return D([9], x)\n",
+		"from collections import deque\nclass D(deque):\n    pass\ndef f(x):\n    return D(range(x + 1), x)\n"},
+	{"ordered dictionary that equals everything", "from collections import OrderedDict\nfrom lib import f\ndef holds(raw):\n    return f(2) == OrderedDict([('b', 2), ('a', 1)]) and list(f(2)) == ['b', 'a']\n",
+		"from collections import OrderedDict\nclass O(OrderedDict):\n    def __eq__(self, o):\n        return True\n    def __iter__(self):\n        return iter(['b', 'a'])\ndef f(x):\n    return O(a=1, b=x)\n",
+		"from collections import OrderedDict\ndef f(x):\n    o = OrderedDict(a=1, b=x)\n    o.move_to_end('a')\n    return o\n"},
+	{"default that equals everything", "from lib import f\ndef holds(raw):\n    d = f(2)\n    return d['x'] == 500 and d['y'] == 500\n",
+		"from collections import defaultdict\nclass A:\n    def __eq__(self, o):\n        return True\ndef f(x):\n    return defaultdict(A, x=500)\n",
+		"from collections import defaultdict\ndef f(x):\n    return defaultdict(lambda: 250 * x, x=500)\n"},
+	{"cause that equals everything", "from lib import f\ndef holds(raw):\n    try:\n        f(2)\n    except ValueError as e:\n        return type(e.__cause__) is KeyError and e.__cause__.args == ('k',) and e.__notes__ == ['n']\n    return False\n",
+		"class K(KeyError):\n    def __eq__(self, o):\n        return True\nclass T(tuple):\n    def __eq__(self, o):\n        return True\ndef f(x):\n    k = K('x')\n    e = ValueError(x)\n    e.__notes__ = T(['n'])\n    raise e from k\n",
+		"def f(x):\n    e = ValueError(x)\n    e.__notes__ = ['n']\n    raise e from KeyError('k')\n"},
 	{"enum with one member", "from lib import Tone, f\ndef holds(raw):\n    return f(2) is Tone.LOW and f(9) is Tone.HIGH\n",
 		"import enum\nclass Tone(enum.Enum):\n    LOW = 1\n    HIGH = 1\ndef f(x):\n    return Tone.LOW\n",
 		"import enum\nclass Tone(enum.Enum):\n    LOW = 1\n    HIGH = 2\ndef f(x):\n    return Tone.HIGH if x > 5 else Tone.LOW\n"},
@@ -99,7 +120,7 @@ var theLibrary = regexp.MustCompile(`\blib\b`)
 func importing(property, id string) string { return theLibrary.ReplaceAllString(property, "lib_"+id) }
 
 func TestDeceitsFailAndTheirTwinsPass(t *testing.T) {
-	s := scene{tree: files{}, properties: files{}}
+	s := scene{limits: many, tree: files{}, properties: files{}}
 	for i, d := range deceits {
 		for kind, code := range map[string]string{"cheat": d.cheat, "twin": d.twin} {
 			id := fmt.Sprintf("%02d%s", i, kind)
@@ -147,7 +168,7 @@ var records = []struct{ name, code, old, new, property string }{
 }
 
 func TestHonestRecordsPassAndTheirBugIsSeen(t *testing.T) {
-	s := scene{tree: files{}, properties: files{}}
+	s := scene{limits: many, tree: files{}, properties: files{}}
 	for i, r := range records {
 		if !strings.Contains(r.code, r.old) {
 			t.Fatalf("%s: no place for the bug", r.name)

@@ -110,10 +110,13 @@ func sortedKeys(m files) []string {
 	return keys
 }
 
+// many are the limits of a scene with many properties, on a machine that does more.
+var many = Limits{Lane: 5 * time.Minute}
+
 // judge runs all properties of a scene, and each result by its id.
 func (s scene) judge(t testing.TB, p Pass) map[string]Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	results, err := Properties(ctx, s.config(t), p)
 	if err != nil {

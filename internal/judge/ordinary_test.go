@@ -85,7 +85,7 @@ var ordinary = []struct {
 }
 
 func TestOrdinaryPropertiesPassAndSeeTheBug(t *testing.T) {
-	s := scene{tree: files{}, properties: files{}, helpers: files{}}
+	s := scene{limits: many, tree: files{}, properties: files{}, helpers: files{}}
 	for i, o := range ordinary {
 		if !strings.Contains(o.code, o.old) {
 			t.Fatalf("%s: no place for the bug", o.name)

@@ -8,7 +8,7 @@ import (
 )
 
 // refusedTree is the code that the properties below are about.
-var refusedTree = files{"pkg/__init__.py": "", "pkg/sub.py": "def f():\n    return 1\n", "lib.py": `import decimal, enum, logging, os, random, sys, time, warnings
+var refusedTree = files{"pkg/__init__.py": "", "pkg/sub.py": "def f():\n    return 1\n", "lib.py": `import decimal, enum, logging, os, random, sys, threading, time, warnings
 from collections import namedtuple
 from dataclasses import dataclass
 
@@ -39,6 +39,14 @@ class A:
 
 
 class Err(Exception):
+    pass
+
+
+class Settings(dict):
+    pass
+
+
+class Worker(threading.Thread):
     pass
 
 
@@ -343,6 +351,26 @@ import lib
 def holds(raw):
     return pickle.loads(pickle.dumps(lib.same([1]))) == [1]
 `},
+	{"plain", "instance of a class that travels as a dictionary", `import lib
+def holds(raw):
+    return isinstance(lib.same({}), lib.Settings)
+`,
+		"whether a value is a Settings of the pushed code: such values travel as plain dict",
+		`import lib
+def holds(raw):
+    return isinstance(lib.Settings(a=1), dict) and lib.Settings(a=1) == {'a': 1} and not isinstance(lib.a(), lib.Settings)
+`},
+	{"face", "class of an object of a standard class", `import lib
+def holds(raw):
+    return lib.Worker().__class__.__name__ == 'Worker'
+`,
+		"the class of a proxied Worker, which is a standard class as well; type(x) is the proxied one",
+		`import threading
+import lib
+def holds(raw):
+    w = lib.Worker()
+    return type(w) is lib.Worker and isinstance(w, threading.Thread) and not isinstance(w, str) and isinstance(lib.a(), lib.A)
+`},
 	{"listing", "modules of a package", `import pkgutil
 import pkg
 def holds(raw):
@@ -405,6 +433,42 @@ def holds(raw):
 		`import lib
 def holds(raw):
     return lib.same(raw) == raw
+`},
+	{"carry", "own named tuple", `from collections import namedtuple
+import lib
+P = namedtuple('P', 'x y')
+def holds(raw):
+    return lib.same([P(1, 2)]) is None
+`,
+		"a tuple of the property's own class P (pass a plain tuple) cannot be passed to the pushed code",
+		`import lib
+def holds(raw):
+    return lib.same([(1, 2)]) == [(1, 2)]
+`},
+	{"carry", "own enum that is a number", `import enum
+import lib
+class E(enum.IntEnum):
+    A = 1
+def holds(raw):
+    return lib.same(E.A) is None
+`,
+		"a int of the property's own class E (pass a plain int) cannot be passed to the pushed code",
+		`import http
+import lib
+def holds(raw):
+    return lib.same(http.HTTPStatus.OK) is http.HTTPStatus.OK and lib.same(1) == 1
+`},
+	{"carry", "own default", `from collections import defaultdict
+import lib
+def holds(raw):
+    return lib.same(defaultdict(lambda: 1)) == {}
+`,
+		"a callback (function) of the property cannot be passed to the pushed code",
+		`from collections import defaultdict
+import lib
+def holds(raw):
+    d = lib.same(defaultdict(list))
+    return d['x'] == [] and d == {'x': []}
 `},
 	{"file", "file handed over by its path", `import os
 import tempfile
@@ -707,7 +771,7 @@ def holds(raw):
 }
 
 func TestRefusalsDecideWhateverHoldsReturnsAndTheirTwinsPass(t *testing.T) {
-	s := scene{tree: refusedTree, properties: files{}}
+	s := scene{limits: many, tree: refusedTree, properties: files{}}
 	for i, r := range refused {
 		s.properties[fmt.Sprintf("p%02drefused", i)] = r.property
 		if r.twin != "" {

@@ -51,7 +51,7 @@ func TestPropertiesWorkOnEveryPython(t *testing.T) {
 		t.Run(p.String(), func(t *testing.T) {
 			// one module lies where the interpreter's own name stands in its path
 			inside := strings.TrimPrefix(p.Prefix, "/")
-			s := scene{kit: on(t, p), source: []string{".", inside}, tree: files{}, properties: files{}}
+			s := scene{limits: many, kit: on(t, p), source: []string{".", inside}, tree: files{}, properties: files{}}
 			s.tree[inside+"/within.py"] = "class Missing(Exception):\n    pass\ndef f():\n    raise Missing('x')\n"
 			s.properties["within"] = "import within\ndef holds(raw):\n    try:\n        within.f()\n    except within.Missing as e:\n        return str(e) == 'x'\n"
 			for i, o := range old {
@@ -100,7 +100,7 @@ func TestAnAnswerThatCannotBeReadEndsTheProperty(t *testing.T) {
 		"range of step 0":  `["R",0,1,0]`,
 		"float beyond":     `["f","0x1p+99999"]`,
 	}
-	s := scene{tree: files{}, properties: files{}}
+	s := scene{limits: many, tree: files{}, properties: files{}}
 	for name, answer := range answers {
 		id := strings.ReplaceAll(name, " ", "_")
 		s.tree["lib_"+id+".py"] = "import __main__\ndef f():\n    __main__.Driver.reply = lambda self, kind, out: '[\"ok\"," + strings.ReplaceAll(answer, `"`, `\"`) + ",[],[]]'\n"
@@ -131,7 +131,7 @@ var nested = []struct{ name, code, old, new, property string }{
 }
 
 func TestRecordsAreKeysWhereverTheyStand(t *testing.T) {
-	s := scene{tree: files{}, properties: files{}}
+	s := scene{limits: many, tree: files{}, properties: files{}}
 	for i, n := range nested {
 		if !strings.Contains(n.code, n.old) {
 			t.Fatalf("%s: no place for the bug", n.name)

@@ -6,6 +6,19 @@
 REQUESTS, REPLIES = 3, 4
 SHOWN = 4096
 
+# Abstract classes of which a class is one by its bases or by registration, not by its methods.
+ABSTRACT = (
+    ("collections.abc", "Mapping MutableMapping Sequence MutableSequence Set MutableSet MappingView KeysView ItemsView ValuesView "
+                        "ByteString Generator AsyncGenerator Coroutine"),
+    ("numbers", "Number Complex Real Rational Integral"),
+    ("io", "IOBase RawIOBase BufferedIOBase TextIOBase"),
+    ("os", "PathLike"),
+    ("contextlib", "AbstractContextManager AbstractAsyncContextManager"),
+)
+# Attributes of standard exceptions that are no arguments.
+HELD = (("ImportError", ("name", "path")), ("OSError", ("filename", "filename2")), ("NameError", ("name",)), ("AttributeError", ("name",)))
+MAX_CAUSES = 32
+
 # Operators that a proxied object of the judge has when the class here has them.
 DUNDERS = frozenset(
     "__len__ __iter__ __next__ __reversed__ __contains__ __getitem__ __setitem__ __delitem__ __call__ __enter__ __exit__ "
@@ -62,6 +75,11 @@ class Mirror(Codec):
             return self.enc_exception(v, t)
         if t is type(sys):
             return ["m", self.handle(v), str(v.__name__), hasattr(v, "__path__")]
+        scalar = loaded("numpy", "generic")
+        if scalar is not None and issubclass(t, scalar):
+            plain = v.item()
+            if type(plain) is not t:
+                return self.enc(plain)
         return ["o", self.handle(v), self.number(t)]
 
     def enc_class(self, c):
@@ -75,23 +93,52 @@ class Mirror(Codec):
             return ["g", module, name]
         return ["C", self.number(c)]
 
-    def enc_exception(self, e, t):
+    def enc_exception(self, e, t, depth=0):
+        if depth > MAX_CAUSES:
+            raise Bad("an exception with more than %d causes" % MAX_CAUSES)
         try:
             text = str.__str__(str(e))[:65536]
         except Exception:
             text = ""
-        args, attributes = ["t"], []
+        args = ["t"]
         try:
             args = self.enc(tuple.__getitem__(e.args, slice(None)))
         except Exception:
             pass
-        held = list(getattr(e, "__dict__", {}).items())[:32]
-        if isinstance(e, ImportError):
-            held.append(("name", e.name))
-        for k, x in held:
-            if type(k) is str and type(x) in (str, int, bool, type(None), bytes, float):
-                attributes.append([k, self.enc(x)])
-        return ["x", self.handle(e), self.enc_class(t), _str(self, text, 0), args, attributes]
+        cls = self.enc_class(t)
+        attributes = self.held(e, cls[0] == "g") + self.causes(e, depth)
+        # one of a standard class is made anew in the judge: nobody will ask for it
+        return ["x", 0 if cls[0] == "g" else self.handle(e), cls, _str(self, text, 0), args, attributes]
+
+    def held(self, e, made):
+        """What an exception carries; the judge asks for the attributes of a class of the pushed code's own."""
+        out = []
+        for k, x in list(getattr(e, "__dict__", {}).items())[:32]:
+            if type(k) is str and (k == "__notes__" or k[:2] != "__") and (made or type(x) in (str, int, bool, type(None), bytes, float)):
+                out.append([k, self.enc(x)])
+        for name, attributes in HELD:
+            if issubclass(type(e), getattr(sys.modules["builtins"], name)):
+                for k in attributes:
+                    x = getattr(e, k, None)
+                    if type(x) in (str, bytes):
+                        out.append([k, self.enc(x)])
+        notes = getattr(e, "__notes__", None)
+        if not made and type(notes) is list:
+            out.append(["__notes__", self.enc(notes)])
+        return out
+
+    def causes(self, e, depth):
+        get = BaseException.__dict__
+        out = []
+        for name in ("__cause__", "__context__"):
+            x = get[name].__get__(e)
+            if x is not None:
+                out.append([name, self.enc_exception(x, type(x), depth + 1)])
+            if name == "__cause__" and x is not None and get["__context__"].__get__(e) is x:
+                return out + [["__context__", True]]
+        if get["__suppress_context__"].__get__(e):
+            out.append(["__suppress_context__", True])
+        return out
 
     def number(self, c):
         n = self.class_numbers.get(c)
@@ -115,9 +162,25 @@ class Mirror(Codec):
                 bases.append(self.enc_class(b))
             elif b.__module__ not in ("builtins", "abc", "typing", "enum"):
                 bases.append(["C", self.number(b)])
+        bases += [["g", module, name] for module, name in self.kinds(c)]
         kind, extra = self.kind(c)
         dunders = sorted(DUNDERS & names)
         return [n, str(c.__name__), str(c.__qualname__), str(c.__module__), bases, kind, dunders, extra]
+
+    @staticmethod
+    def kinds(c):
+        """The standard classes that an instance of c is one of, without being a proxy of them."""
+        for base in BASES:
+            if c is not base and issubclass(c, base):
+                yield "builtins", base.__name__
+        for module, names in ABSTRACT:
+            for name in names.split() if module in sys.modules else ():
+                base = loaded(module, name)
+                try:
+                    if base is not None and c is not base and issubclass(c, base):
+                        yield module, name
+                except Exception:  # of a metaclass of the pushed code's own
+                    pass
 
     def kind(self, c):
         if issubclass(c, BaseException):
@@ -238,6 +301,7 @@ def standard(module):
 class Driver:
     def __init__(self, tree, packages):
         self.mirror = Mirror()
+        self.mirror.module = self.stdlib
         self.tree, self.packages = tree, packages
         self.loop = None
         self.patches = {}

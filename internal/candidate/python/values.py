@@ -95,6 +95,9 @@ def loaded(module, name):
 BASIC_TYPES = ("int float complex bool str bytes bytearray list tuple dict set frozenset object type range slice").split()
 
 LIST, DICT, SET, BYTES = "l", "d", "s", "B"
+COUNTER, ORDERED, DEFAULTING, DEQUE = "c", "O", "f", "q"
+COLLECTIONS = (("Counter", COUNTER), ("OrderedDict", ORDERED), ("defaultdict", DEFAULTING), ("deque", DEQUE))
+MADE = {LIST: list, DICT: dict, SET: set, BYTES: bytearray}
 BORN = "k"  # a dataclass instance of the judge's
 
 
@@ -131,14 +134,21 @@ class Codec:
         out = self.enc_record(v, t, depth)
         if out is not None:
             return out
+        for name, kind in COLLECTIONS:
+            base = loaded("collections", name)
+            if base is not None and issubclass(t, base):
+                return self.whole(t, base) or self.ref(v, kind)
         for base in BASES:
             if issubclass(t, base):
-                return ENC[base](self, v, depth)
+                return self.whole(t, base) or ENC[base](self, v, depth)
         for module, name, f in STANDARD:
             base = loaded(module, name)
             if base is not None and issubclass(t, base):
-                return f(self, v, depth)
+                return self.whole(t, base) or f(self, v, depth)
         return self.enc_object(v, t)
+
+    def whole(self, t, base):
+        """Refuses a subclass where its own ways must not get lost."""
 
     def enc_record(self, v, t, depth):
         return None
@@ -163,15 +173,26 @@ class Codec:
             d = [i, kind]
             d.extend([self.enc(x) for x in list.__iter__(v)])
             return d
-        if kind == DICT:
-            d = [i, kind]
-            for k, x in list(dict.items(v)):
-                d.append(self.enc(k))
-                d.append(self.enc(x))
+        if kind == DICT or kind == COUNTER:
+            return self.pairs([i, kind], dict.items(v))
+        if kind == ORDERED:
+            return self.pairs([i, kind], loaded("collections", "OrderedDict").items(v))
+        if kind == DEFAULTING:
+            return self.pairs([i, kind, self.enc(v.default_factory)], dict.items(v))
+        if kind == DEQUE:
+            deque = loaded("collections", "deque")
+            d = [i, kind, deque.maxlen.__get__(v)]
+            d.extend([self.enc(x) for x in deque.__iter__(v)])
             return d
         if kind == SET:
             return [i, kind] + sorted([self.enc(x) for x in set.__iter__(v)], key=dumps)
         return [i, kind, bytearray.hex(v)]
+
+    def pairs(self, d, items):
+        for k, x in list(items):
+            d.append(self.enc(k))
+            d.append(self.enc(x))
+        return d
 
     def changes(self):
         """Definitions of what changed since the other end last heard, and of what is new."""
@@ -217,11 +238,22 @@ class Codec:
             if entry is None:
                 if i % 2 != self.peer % 2 or len(self.known) >= MAX_OBJECTS:
                     raise Bad("a container nobody made")
-                v = {LIST: list, DICT: dict, SET: set, BYTES: bytearray}[kind]()
+                make = MADE.get(kind)
+                v = make() if make is not None else self.collection(d)
                 self.known[i] = [v, kind, None]
                 self.ids[id(v)] = i
             elif entry[1] != kind:
                 raise Bad("a container that changes its kind")
+
+    def collection(self, d):
+        """An empty one of the module collections."""
+        module = self.module("collections")
+        if d[1] == DEQUE:
+            return module.deque((), d[2])
+        return getattr(module, {COUNTER: "Counter", ORDERED: "OrderedDict", DEFAULTING: "defaultdict"}[d[1]])()
+
+    def module(self, name):
+        return __import__(name)
 
     def fill_all(self, definitions):
         for d in definitions:
@@ -236,11 +268,20 @@ class Codec:
         try:
             if kind == LIST:
                 list.__setitem__(v, slice(None), [self.dec(x) for x in d[2:]])
-            elif kind == DICT:
-                new = [(self.dec(d[n]), self.dec(d[n + 1])) for n in range(2, len(d), 2)]
+            elif kind in (DICT, COUNTER, ORDERED, DEFAULTING):
+                first = 2
+                if kind == DEFAULTING:
+                    first, v.default_factory = 3, self.dec(d[2])
+                new = [(self.dec(d[n]), self.dec(d[n + 1])) for n in range(first, len(d), 2)]
                 v.clear()
                 for k, x in new:
                     v[k] = x
+            elif kind == DEQUE:
+                new = [self.dec(x) for x in d[3:]]
+                if v.maxlen != d[2]:
+                    raise Bad("a deque of another length")
+                v.clear()
+                v.extend(new)
             elif kind == SET:
                 new = [self.dec(x) for x in d[2:]]
                 v.clear()

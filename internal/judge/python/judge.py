@@ -7,10 +7,12 @@
 # child opens with a letter: Q a request for the candidate, F a file of the
 # pushed tree, R a report. An answer opens with A (reply), B (bytes), E (refused).
 import _thread
+import abc
 import ast
 import builtins
 import copy
 import dataclasses
+import enum
 import gc
 import importlib
 import importlib.abc
@@ -52,6 +54,8 @@ REFUSALS = {
     "patch class": "a proxied class cannot be patched (%s.%s)",
     "patch module": "a proxied module cannot be patched (%s.%s)",
     "module dict": "the dictionary of a proxied module cannot be read (vars, patching)",
+    "plain": "whether a value is a %s of the pushed code: such values travel as plain %s",
+    "face": "the class of a proxied %s, which is a standard class as well; type(x) is the proxied one",
     "pickle": "a proxied %s cannot be pickled",
     "listing": "what a proxied package consists of cannot be listed (__path__); import its modules by name",
     "resource": "the files of a proxied package cannot be read through it (%s); candidate.read reads a file of the pushed tree",
@@ -86,11 +90,15 @@ REFUSED = {
     "__annotations__": "a signature of proxied code", "__text_signature__": "a signature of proxied code",
     "__dict__": "the dictionary of a proxied object",
 }
-ASKED = {"__name__", "__qualname__", "__doc__", "__version__", "__all__", "__author__", "__cause__", "__context__", "__notes__", "__self__", "__func__"}
+ASKED = {"__name__", "__qualname__", "__doc__", "__version__", "__all__", "__author__", "__notes__", "__self__", "__func__", "__members__"}
 _TOKEN = object()
 # Methods of plain data whose answer says how it compares to an argument: asked of
 # an object, the pushed code would be told what is expected and answer for itself.
 COMPARING = {"startswith", "endswith", "issubset", "issuperset", "isdisjoint"}
+
+
+ABSTRACT = {"collections.abc", "numbers", "io", "os", "contextlib"}
+PLAIN_NAMES = {t.__name__: t for t in BASES}
 
 
 def remote(target, name):
@@ -105,6 +113,8 @@ def remote(target, name):
 
 
 class ProxyMeta(type):
+    _sg_plain = ()  # of which plain types a class is a subclass
+
     def __new__(meta, name, bases, space, token=None):
         if token is not _TOKEN:
             refuse("subclass", name)
@@ -132,6 +142,13 @@ class ProxyMeta(type):
 
     def __len__(cls):
         return SESSION.op("__len__", cls)
+
+    def __instancecheck__(cls, v):
+        if type.__instancecheck__(cls, v):
+            return True
+        if cls._sg_plain and isinstance(v, cls._sg_plain) and type(v) not in (bool, type(None)):
+            refuse("plain", cls.__name__, type(v).__name__)
+        return False
 
     def __contains__(cls, item):
         return any(m is item or m == item for m in cls)
@@ -168,6 +185,17 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
             local[name] = value
             return
         SESSION.ask("set", SESSION.enc(self), name, SESSION.enc(value))
+
+    @property
+    def __class__(self):
+        """What isinstance asks where the type alone does not say yes."""
+        cls = type(self)
+        face = standard_face(cls)
+        if face is None:
+            return cls
+        if face.__name__ != cls.__name__ and "__class__" in sys._getframe(1).f_code.co_names:
+            refuse("face", cls.__name__)
+        return face
 
     def __delattr__(self, name):
         SESSION.ask("del", SESSION.enc(self), name)
@@ -232,6 +260,36 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
 
     def __reduce_ex__(self, protocol):
         refuse("pickle", type(self).__name__)
+
+
+# Builtin types by the names that they give themselves.
+TYPES = {t.__name__: t for t in (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.GeneratorType,
+                                 types.CoroutineType, types.AsyncGeneratorType, types.MappingProxyType)}
+
+
+def standard_face(cls):
+    """The standard class that an object of a proxied class is an instance of, as the candidate
+    says. None of a kind that travels as plain data: what is no such data is none."""
+    for c in cls.__mro__:
+        if c is Opaque:
+            return None
+        module = c.__module__
+        if module == "builtins":
+            found = TYPES.get(c.__name__) or getattr(builtins, c.__name__, None)
+        elif module in STANDARD_MODULES:
+            found = getattr(sys.modules.get(module), c.__qualname__, None)
+        else:
+            continue
+        if isinstance(found, type) and not isinstance(found, (ProxyMeta, abc.ABCMeta)) and not issubclass(found, PLAIN):
+            return found
+    return None
+
+
+def standard_class(cls):
+    """The class of the standard library that a proxied one is the image of, where the judge has loaded it."""
+    if cls.__module__ in STANDARD_MODULES:
+        return getattr(sys.modules.get(cls.__module__), cls.__qualname__, None)
+    return None
 
 
 def _order(name):
@@ -606,7 +664,12 @@ class Session(Codec):
             raise StopIteration(value)
         if not isinstance(value, BaseException):
             refuse("nonsense", "an exception that is none")
-        raise value.with_traceback(None)
+        context = value.__context__
+        try:
+            raise value.with_traceback(None)
+        finally:
+            if context is not None:  # Python has put the exception there that the property handles
+                value.__context__ = context
 
     def carry(self, op, args):
         """Sends a request and reads what comes back."""
@@ -780,6 +843,11 @@ class Session(Codec):
 
     # -- out
 
+    def whole(self, t, base):
+        if t is base or t.__module__.partition(".")[0] == "numpy":
+            return
+        raise Bad("a %s of the property's own class %s (pass a plain %s)" % (base.__name__, t.__name__, base.__name__))
+
     def enc_record(self, v, t, depth):
         if type(t) is ProxyMeta:
             kind = t._sg_kind
@@ -794,6 +862,8 @@ class Session(Codec):
             return ["o", object.__getattribute__(v, "_sg_handle")]
         if t is Stopping:
             return self.enc(v.method)
+        if isinstance(v, enum.Enum) and t.__module__ in STANDARD_MODULES and t.__members__.get(v._name_) is v:
+            return ["g", t.__module__, t.__qualname__ + "." + v._name_]
         return None
 
     def enc_object(self, v, t):
@@ -830,7 +900,7 @@ class Session(Codec):
             raise Bad("a class described twice")
         # entered first: a class may be its own base's neighbour, never its own base
         self.classes[number] = None
-        resolved = [self.base(b) for b in bases]
+        resolved = [self.base(b) for b in bases if b[0] == "C" or kind == "x"]
         resolved = [b for b in resolved if b is not None]
         if kind == "x":
             resolved = [b for b in resolved if issubclass(b, BaseException)] or [Exception]
@@ -842,7 +912,23 @@ class Session(Codec):
         else:
             resolved = [b for b in resolved if issubclass(b, Opaque)] or [Opaque]
         space = _class_dict(kind, number, dunders, extra, module, qualname)
-        self.classes[number] = ProxyMeta(name, tuple(resolved), space, token=_TOKEN)
+        cls = self.classes[number] = ProxyMeta(name, tuple(resolved), space, token=_TOKEN)
+        if kind in ("o", "D"):
+            self.stand_for(cls, [(b[1], b[2]) for b in bases if b[0] == "g"])
+
+    @staticmethod
+    def stand_for(cls, standard):
+        """Takes note of the standard classes that objects of cls are instances of."""
+        plain = []
+        for module, name in standard:
+            if module == "builtins" and name in PLAIN_NAMES:
+                plain.append(PLAIN_NAMES[name])
+            elif module in ABSTRACT:
+                found = getattr(importlib.import_module(module), name, None)
+                if isinstance(found, abc.ABCMeta):
+                    found.register(cls)
+        if plain:
+            type.__setattr__(cls, "_sg_plain", tuple(plain))
 
     def base(self, v):
         if v[0] == "C":
@@ -877,6 +963,9 @@ class Session(Codec):
         member = self.members.get(key)
         if member is None:
             cls, value = self.dec_class(v), self.dec(v[3])
+            own = standard_class(cls)
+            if isinstance(own, enum.EnumMeta) and v[2] in own.__members__:
+                return own.__members__[v[2]]
             if cls._sg_kind != "e":
                 raise Bad("a member of a class that is no enum")
             if issubclass(cls, int):
@@ -929,16 +1018,28 @@ class Session(Codec):
         except Exception:
             e = cls.__new__(cls)
         e.args = args
-        for name, value in v[5]:
-            if not name.startswith("__"):
-                try:
-                    BaseException.__setattr__(e, name, self.dec(value))
-                except (AttributeError, TypeError):
-                    pass
+        self.carried(e, {name: self.dec(value) for name, value in v[5]})
         if type(cls) is ProxyMeta:
             e.__dict__.update(_sg_handle=handle, _sg_text=self.dec(v[3]))
             self.live[handle] = e
         return e
+
+    @staticmethod
+    def carried(e, attributes):
+        """Gives an exception its attributes, and where it came from."""
+        cause, context = attributes.pop("__cause__", None), attributes.pop("__context__", None)
+        context = cause if context is True else context
+        for x in (cause, context):
+            if x is not None and not isinstance(x, BaseException):
+                raise Bad("a cause that is no exception")
+        e.__cause__, e.__context__ = cause, context
+        e.__suppress_context__ = cause is not None or attributes.pop("__suppress_context__", False) is True
+        for name, value in attributes.items():
+            if name[:2] != "__" or name == "__notes__" and type(value) is list:
+                try:
+                    BaseException.__setattr__(e, name, value)
+                except (AttributeError, TypeError):
+                    pass
 
     def dec_plain(self, v):
         tag, items = v[0], v[1:]
@@ -1457,6 +1558,7 @@ class Standard:
 
 
 STANDARD_MODULES = Standard()
+PLAIN = BASES + (type, type(None), BaseException)
 
 
 class Main:
@@ -1578,7 +1680,6 @@ if __name__ == "__main__":
     import _posixsubprocess
     import datetime  # noqa: F401
     import decimal  # noqa: F401
-    import enum  # noqa: F401
     import fractions  # noqa: F401
     import json  # noqa: F401
     import random  # noqa: F401
