@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sealgate/sealgate/internal/proc"
@@ -186,9 +185,6 @@ func unexpected(err error) error {
 
 // gitTime bounds one small child; the ones whose work grows have a context.
 const gitTime = time.Minute
-
-// notADirectory: a path runs through something that is no directory.
-func notADirectory(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
 
 // gitFault is an end of a git child that git's own answer tells of: the mirror may be
 // damaged.

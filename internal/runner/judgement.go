@@ -180,7 +180,7 @@ func (c *judgement) run(ctx context.Context) (*evidence, error) {
 	if c.recall() { // by another flight, while this one waited
 		return found, nil
 	}
-	tree, err := r.trees.layOut(ctx, c.mirror, c.repo.ID, c.req.Tree, c.paths)
+	tree, err := r.trees.layOut(ctx, c.repo.ID, wanted{mirror: c.mirror, tree: c.req.Tree, near: c.baseTree(ctx), paths: c.paths})
 	if err != nil {
 		return nil, err
 	}
@@ -202,6 +202,18 @@ func (c *judgement) run(ctx context.Context) (*evidence, error) {
 		return nil, err
 	}
 	return found, nil
+}
+
+// baseTree is the tree that the push was made on; empty where that is not known.
+func (c *judgement) baseTree(ctx context.Context) string {
+	if c.base == "" {
+		return ""
+	}
+	found, err := c.mirror.info(ctx, c.base+"^{tree}")
+	if err != nil || len(found) != 1 {
+		return "" // another tree does as well, only later
+	}
+	return found[0].ID
 }
 
 // fly runs what is missing, and what is still missing then once more.
@@ -291,7 +303,7 @@ func (c *judgement) fill() {
 func (l Limits) named() map[string]string {
 	return map[string]string{
 		"call": l.Call.String(), "property": l.Property.String(), "lane": l.Lane.String(), "replay": l.Replay.String(),
-		"memory": fmt.Sprint(l.Memory), "processes": fmt.Sprint(l.Processes), "tmp": fmt.Sprint(l.Tmp),
+		"load": l.Load.String(), "memory": fmt.Sprint(l.Memory), "processes": fmt.Sprint(l.Processes), "tmp": fmt.Sprint(l.Tmp),
 	}
 }
 

@@ -187,7 +187,8 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.unlock())
 	}
-	r.trees, err = newTrees(filepath.Join(work, "trees"), func(dir string) error { return c.Sandbox.ShareWith(sandbox.Candidate, dir) })
+	group, _ := c.Sandbox.Group(sandbox.Candidate)
+	r.trees, err = newTrees(filepath.Join(work, "trees"), group, func(dir string) error { return c.Sandbox.ShareWith(sandbox.Candidate, dir) })
 	if err != nil {
 		return nil, errors.Join(err, r.unlock())
 	}

@@ -189,7 +189,7 @@ func layout(t testing.TB, tree Tree) map[string]string {
 
 func testTrees(t testing.TB) *trees {
 	t.Helper()
-	ts, err := newTrees(filepath.Join(t.TempDir(), "trees"), func(string) error { return nil })
+	ts, err := newTrees(filepath.Join(t.TempDir(), "trees"), 0, func(string) error { return nil })
 	must(t, err)
 	t.Cleanup(ts.close)
 	return ts
@@ -221,7 +221,7 @@ func TestTreeIsLaidOutWithoutWhatCandidatesMustNotRead(t *testing.T) {
 	s.git("commit", "--quiet", "-m", "modes")
 	c := s.git("rev-parse", "HEAD")
 	m := testMirror(t, s, c)
-	tree, err := testTrees(t).layOut(context.Background(), m, shop, s.tree(c), testPaths(t))
+	tree, err := testTrees(t).layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(c), paths: testPaths(t)})
 	must(t, err)
 	defer tree.Release()
 	got := layout(t, tree)
@@ -286,7 +286,7 @@ func TestMalformedTreesAreRefusedOrDropped(t *testing.T) {
 			s := newSource(t)
 			commit := s.malformed(c.entries...)
 			m := testMirror(t, s, commit)
-			tree, err := testTrees(t).layOut(context.Background(), m, shop, s.tree(commit), testPaths(t))
+			tree, err := testTrees(t).layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(commit), paths: testPaths(t)})
 			var refused *refusal
 			if c.refused {
 				if !errors.As(err, &refused) {
@@ -333,22 +333,21 @@ func TestWarmTreeIsBroughtForwardExactly(t *testing.T) {
 	m := testMirror(t, s, fourth)
 	warm := testTrees(t)
 	for _, c := range []string{first, second, third, fourth, first, fourth, second} {
-		a, err := warm.layOut(context.Background(), m, shop, s.tree(c), testPaths(t))
+		a, err := warm.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(c), paths: testPaths(t)})
 		must(t, err)
-		b, err := testTrees(t).layOut(context.Background(), m, shop, s.tree(c), testPaths(t))
+		b, err := testTrees(t).layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(c), paths: testPaths(t)})
 		must(t, err)
 		got, want := layout(t, a), layout(t, b)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("brought forward to %s:\n%q\nwant\n%q", c, got, want)
 		}
-		var files int
 		for _, l := range warm.repos[shop].tree {
-			if l.name == a.Name {
-				files = l.files
+			if l.name != a.Name {
+				continue
 			}
-		}
-		if files != len(want) {
-			t.Errorf("%d files counted, %d are there", files, len(want))
+			if there, err := weigh(filepath.Join(a.Parent, a.Name), weight{}); err != nil || l.weight != there {
+				t.Errorf("%+v counted, %+v is there, %v", l.weight, there, err)
+			}
 		}
 		a.Release()
 		b.Release()
@@ -361,11 +360,11 @@ func TestTreeInUseStaysAndATreeIsMadeOnce(t *testing.T) {
 	second := s.commit(map[string]string{"a": "2\n"})
 	m := testMirror(t, s, second)
 	ts := testTrees(t)
-	one, err := ts.layOut(context.Background(), m, shop, s.tree(first), testPaths(t))
+	one, err := ts.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(first), paths: testPaths(t)})
 	must(t, err)
-	again, err := ts.layOut(context.Background(), m, shop, s.tree(first), testPaths(t))
+	again, err := ts.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(first), paths: testPaths(t)})
 	must(t, err)
-	two, err := ts.layOut(context.Background(), m, shop, s.tree(second), testPaths(t))
+	two, err := ts.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(second), paths: testPaths(t)})
 	must(t, err)
 	if one.Name != again.Name || layout(t, one)["a"] != "1\n" || layout(t, two)["a"] != "2\n" {
 		t.Errorf("%+v %+v %+v", one, again, two)
@@ -373,9 +372,9 @@ func TestTreeInUseStaysAndATreeIsMadeOnce(t *testing.T) {
 	for _, x := range []Tree{one, again, two} {
 		x.Release()
 	}
-	reopened, err := newTrees(ts.root, func(string) error { return nil })
+	reopened, err := newTrees(ts.root, 0, func(string) error { return nil })
 	must(t, err)
-	three, err := reopened.layOut(context.Background(), m, shop, s.tree(second), testPaths(t))
+	three, err := reopened.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(second), paths: testPaths(t)})
 	must(t, err)
 	defer three.Release()
 	if layout(t, three)["a"] != "2\n" {
@@ -388,16 +387,16 @@ func TestTreesAreDroppedAfterTheMachineWentDown(t *testing.T) {
 	c := s.commit(map[string]string{"a": "1\n"})
 	m := testMirror(t, s, c)
 	ts := testTrees(t)
-	tree, err := ts.layOut(context.Background(), m, shop, s.tree(c), testPaths(t))
+	tree, err := ts.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(c), paths: testPaths(t)})
 	must(t, err)
 	tree.Release()
 	for _, l := range ts.repos[shop].tree {
 		must(t, os.WriteFile(filepath.Join(tree.Parent, l.name, "a"), nil, 0o640)) // what a lost page cache leaves
 	}
 	must(t, os.WriteFile(filepath.Join(ts.root, bootFile), []byte("another boot\n"), 0o600))
-	reopened, err := newTrees(ts.root, func(string) error { return nil })
+	reopened, err := newTrees(ts.root, 0, func(string) error { return nil })
 	must(t, err)
-	fresh, err := reopened.layOut(context.Background(), m, shop, s.tree(c), testPaths(t))
+	fresh, err := reopened.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(c), paths: testPaths(t)})
 	must(t, err)
 	defer fresh.Release()
 	if layout(t, fresh)["a"] != "1\n" {
@@ -515,9 +514,9 @@ func TestATreeIsFoundByItsOwnCandidatesAlone(t *testing.T) {
 	second := s.commit(map[string]string{"a": "2\n"})
 	m := testMirror(t, s, second)
 	ts := testTrees(t)
-	one, err := ts.layOut(context.Background(), m, shop, s.tree(first), testPaths(t))
+	one, err := ts.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(first), paths: testPaths(t)})
 	must(t, err)
-	two, err := ts.layOut(context.Background(), m, shop, s.tree(second), testPaths(t))
+	two, err := ts.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(second), paths: testPaths(t)})
 	must(t, err)
 	info, err := os.Stat(one.Parent)
 	must(t, err)
@@ -528,7 +527,7 @@ func TestATreeIsFoundByItsOwnCandidatesAlone(t *testing.T) {
 		t.Errorf("unfinished trees beside the others: %q", asides)
 	}
 	one.Release()
-	again, err := ts.layOut(context.Background(), m, shop, s.tree(first), testPaths(t))
+	again, err := ts.layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(first), paths: testPaths(t)})
 	must(t, err)
 	if _, err := os.Stat(filepath.Join(one.Parent, one.Name)); !os.IsNotExist(err) || again.Name == one.Name || layout(t, again)["a"] != "1\n" {
 		t.Errorf("%s, then %s: %v", one.Name, again.Name, err)
@@ -562,7 +561,7 @@ func TestDeepTreesAreLaidOutInOneDescentAFile(t *testing.T) {
 		"M 100644 inline b/"+deep+"\ndata 2\n1\n\nM 100644 inline c/"+deep+"\ndata 2\n2\n\n", "fast-import", "--quiet")
 	c := s.git("rev-parse", "deep")
 	m := testMirror(t, s, c)
-	got, err := testTrees(t).layOut(context.Background(), m, shop, s.tree(c), testPaths(t))
+	got, err := testTrees(t).layOut(context.Background(), shop, wanted{mirror: m, tree: s.tree(c), paths: testPaths(t)})
 	must(t, err)
 	defer got.Release()
 	if files := layout(t, got); len(files) != 2 || files["b/"+deep] != "1\n" || files["c/"+deep] != "2\n" {

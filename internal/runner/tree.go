@@ -8,11 +8,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,17 +20,31 @@ import (
 	"github.com/sealgate/sealgate/policy"
 )
 
-// Bounds of a tree that is laid out.
+// bounds of a tree that is laid out.
+type bounds struct {
+	entries int   // files, links and directories
+	bytes   int64 // of files
+	names   int64 // bytes of the paths of files and links
+	batch   int   // entries that are in memory at a time
+	changes int   // entries that may differ from a tree that is brought forward
+}
+
+var treeBounds = bounds{entries: 1_000_000, bytes: 8 << 30, names: 256 << 20, batch: 4096, changes: 16384}
+
+// changePath is how many bytes a path of a tree that is brought forward may have in
+// the mean: changes are held in memory until all of them are known.
+const changePath = 256
+
 const (
-	maxTreeFiles  = 1_000_000
-	maxTreeBytes  = 8 << 30
 	maxPath       = 4000 // bytes, below the kernel's 4096 with room for a prefix
 	maxName       = 255
 	keptTrees     = 3 // a repository
 	bootFile      = ".boot"
+	trashDir      = ".trash"
 	bootIDFile    = "/proc/sys/kernel/random/boot_id"
 	maxLinkTarget = 4000
 	maxNotes      = 20
+	roomTime      = 10 * time.Second // for what is deleted where the disk is full
 )
 
 // refusal says why a pushed tree cannot be laid out. It is the push's fault,
@@ -187,15 +201,16 @@ func clip(s string) string {
 // that it can start before its tree is there. A candidate must not find the
 // other trees, or wrong code would answer through right code of another push:
 // the directory cannot be listed, and a tree has a name that nobody can guess
-// and that is another one the next time it is used. What is being made or
-// deleted is in <root>/.new-*.
+// and that is another one the next time it is used. What is being made is in
+// <root>/.new-*, what is to be deleted in <root>/.trash.
 type trees struct {
 	root  string
 	share func(dir string) error // makes a new, empty directory readable for candidates
+	most  bounds
+	trash *trash
 
 	mu    sync.Mutex
 	repos map[string]*shelf
-	sweep sync.WaitGroup
 }
 
 // shelf is one repository's trees.
@@ -210,15 +225,48 @@ type shelf struct {
 // unlisted is the mode of a shelf: candidates enter by name, and hookd too.
 const unlisted = 0o310
 
+// weight is what a tree takes.
+type weight struct {
+	entries int // files, links and directories; 0: not counted, found on disk
+	bytes   int64
+	names   int64 // bytes of the paths of files and links
+}
+
 // laid is one tree on disk. It stays where it is while users is not zero.
 type laid struct {
 	key   string // <digest of patterns>-<tree id>
 	name  string // of the directory: <key>-<random>
 	users int
 	used  time.Time
-	files int // 0: not counted, found on disk
-	bytes int64
-	notes []string // what was left out of the ordinary, for maintainers
+	weight
+	notes notes
+}
+
+// notes say, by path, what was left out of the ordinary, for maintainers.
+type notes struct {
+	at   map[string]string
+	more bool // than are kept
+}
+
+func (n *notes) add(path, text string) {
+	if n.at == nil {
+		n.at = map[string]string{}
+	}
+	if _, known := n.at[path]; !known && len(n.at) >= maxNotes {
+		n.more = true
+		return
+	}
+	n.at[path] = text
+}
+
+func (n notes) clone() notes { return notes{maps.Clone(n.at), n.more} }
+
+func (n notes) list() []string {
+	list := slices.Sorted(maps.Values(n.at))
+	if n.more {
+		list = append(list, "more were left out")
+	}
+	return list
 }
 
 // Tree is a tree in use. Release must be called once.
@@ -232,48 +280,58 @@ type Tree struct {
 // Release lets the tree go; it may then be brought forward to another.
 func (t Tree) Release() { t.done() }
 
-// newTrees opens the directory and drops everything that may not be whole:
-// what a crash left, and all of it after the machine went down, because nothing
-// here is fsynced.
-func newTrees(root string, share func(string) error) (*trees, error) {
-	ts := &trees{root: root, share: share, repos: map[string]*shelf{}}
-	if err := os.MkdirAll(root, 0o711); err != nil {
-		return nil, fmt.Errorf("open trees: %w", err)
-	}
-	if err := os.Chmod(root, 0o711); err != nil { // slots pass through
-		return nil, fmt.Errorf("open trees: %w", err)
-	}
-	boot, err := os.ReadFile(bootIDFile)
-	if err != nil {
-		return nil, fmt.Errorf("open trees: %w", err)
-	}
-	before, err := os.ReadFile(filepath.Join(root, bootFile))
-	fresh := err != nil || !bytes.Equal(boot, before)
-	repos, err := os.ReadDir(root)
-	if err != nil {
-		return nil, fmt.Errorf("open trees: %w", err)
-	}
-	for _, repo := range repos {
-		if !repo.IsDir() {
-			continue
+// newTrees opens the directory and drops everything that may not be whole or
+// readable: what a crash left, and all of it after the machine went down, because
+// nothing here is fsynced, or where candidates have another group than before.
+func newTrees(root string, group int, share func(string) error) (*trees, error) {
+	ts := &trees{root: root, share: share, most: treeBounds, repos: map[string]*shelf{}}
+	if err := ts.open(group); err != nil {
+		if ts.trash != nil {
+			ts.trash.close()
 		}
-		if strings.HasPrefix(repo.Name(), ".") {
-			if err := os.RemoveAll(filepath.Join(root, repo.Name())); err != nil {
-				return nil, fmt.Errorf("open trees: %w", err)
-			}
-			continue
-		}
-		if err := dropStale(filepath.Join(root, repo.Name()), fresh); err != nil {
-			return nil, fmt.Errorf("open trees: %w", err)
-		}
-	}
-	if err := writeAside(filepath.Join(root, bootFile), boot, 0o600); err != nil {
 		return nil, fmt.Errorf("open trees: %w", err)
 	}
 	return ts, nil
 }
 
-func dropStale(dir string, all bool) error {
+func (ts *trees) open(group int) error {
+	if err := os.MkdirAll(ts.root, 0o711); err != nil {
+		return err
+	}
+	if err := os.Chmod(ts.root, 0o711); err != nil { // slots pass through
+		return err
+	}
+	boot, err := os.ReadFile(bootIDFile)
+	if err != nil {
+		return err
+	}
+	state := fmt.Appendf(boot, "group %d\n", group)
+	before, err := os.ReadFile(filepath.Join(ts.root, bootFile))
+	fresh := err != nil || !bytes.Equal(state, before)
+	if ts.trash, err = newTrash(filepath.Join(ts.root, trashDir), slowly); err != nil {
+		return err
+	}
+	repos, err := os.ReadDir(ts.root)
+	if err != nil {
+		return err
+	}
+	for _, repo := range repos {
+		name := filepath.Join(ts.root, repo.Name())
+		switch {
+		case !repo.IsDir() || repo.Name() == trashDir:
+		case strings.HasPrefix(repo.Name(), "."):
+			err = ts.trash.put(name)
+		default:
+			err = ts.dropStale(name, fresh)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return writeAside(filepath.Join(ts.root, bootFile), state, 0o600)
+}
+
+func (ts *trees) dropStale(dir string, all bool) error {
 	if err := addMode(dir, 0o700); err != nil {
 		return err
 	}
@@ -285,9 +343,12 @@ func dropStale(dir string, all bool) error {
 		if !all && !strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if err := ts.trash.put(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
+	}
+	if all { // shared anew, when it is used
+		return os.Remove(dir)
 	}
 	return nil
 }
@@ -309,36 +370,46 @@ func (ts *trees) shelf(repo string) (*shelf, error) {
 		return s, nil
 	}
 	s := &shelf{dir: filepath.Join(ts.root, repo), tree: map[string]*laid{}}
+	if err := ts.fill(s); err != nil {
+		return nil, fmt.Errorf("lay out tree: %w", err)
+	}
+	ts.repos[repo] = s
+	return s, nil
+}
+
+// fill takes over what is on the disk. Of one tree that is there twice, one stays.
+func (ts *trees) fill(s *shelf) error {
 	err := os.Mkdir(s.dir, 0o700)
 	if os.IsExist(err) {
 		err = addMode(s.dir, 0o700)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lay out tree: %w", err)
+		return err
 	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
-		return nil, fmt.Errorf("lay out tree: %w", err)
+		return err
 	}
 	if len(entries) == 0 {
 		if err := ts.share(s.dir); err != nil {
-			return nil, fmt.Errorf("lay out tree: %w", err)
+			return err
 		}
 	}
 	for _, e := range entries {
-		if i := strings.LastIndexByte(e.Name(), '-'); i > 0 && e.Name()[0] != '.' {
-			s.tree[e.Name()[:i]] = &laid{key: e.Name()[:i], name: e.Name()}
+		i := strings.LastIndexByte(e.Name(), '-')
+		if i <= 0 || e.Name()[0] == '.' || s.tree[e.Name()[:i]] != nil {
+			if err := ts.trash.put(filepath.Join(s.dir, e.Name())); err != nil {
+				return err
+			}
+			continue
 		}
+		s.tree[e.Name()[:i]] = &laid{key: e.Name()[:i], name: e.Name()}
 	}
 	info, err := os.Stat(s.dir)
-	if err == nil {
-		err = os.Chmod(s.dir, info.Mode()&os.ModeSetgid|unlisted)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("lay out tree: %w", err)
+		return err
 	}
-	ts.repos[repo] = s
-	return s, nil
+	return os.Chmod(s.dir, info.Mode()&os.ModeSetgid|unlisted)
 }
 
 // parent is the directory that holds a repository's trees, for candidates that
@@ -351,76 +422,158 @@ func (ts *trees) parent(repo string) (string, error) {
 	return s.dir, nil
 }
 
+// wanted is a tree that is to be laid out.
+type wanted struct {
+	mirror *mirror
+	tree   string
+	near   string // a tree that is likely close to it; empty is none
+	paths  paths
+}
+
+func (w wanted) key() string { return keyOf(w.paths, w.tree) }
+
+func keyOf(p paths, tree string) string { return p.digest + "-" + tree }
+
 // layOut makes a tree be there and holds it until it is released.
-func (ts *trees) layOut(ctx context.Context, m *mirror, repo, tree string, p paths) (Tree, error) {
+func (ts *trees) layOut(ctx context.Context, repo string, w wanted) (Tree, error) {
 	s, err := ts.shelf(repo)
 	if err != nil {
 		return Tree{}, err
 	}
-	key := p.digest + "-" + tree
-	if t, ok := s.take(key); ok {
+	release := ts.trash.hold()
+	t, err := ts.hold(ctx, s, w)
+	if err != nil {
+		release()
+		return Tree{}, err
+	}
+	let := t.done
+	t.done = func() { let(); release() }
+	return t, nil
+}
+
+func (ts *trees) hold(ctx context.Context, s *shelf, w wanted) (Tree, error) {
+	if t, ok := s.take(w.key()); ok {
 		return t, nil
 	}
 	s.making.Lock()
 	defer s.making.Unlock()
-	if t, ok := s.take(key); ok {
+	if t, ok := s.take(w.key()); ok {
 		return t, nil
 	}
-	b := &builder{git: m.git, paths: p}
+	made, err := ts.make(ctx, s, w)
+	if diskFull(err) && ctx.Err() == nil {
+		ts.dropUnused()
+		if ts.trash.makeRoom(ctx, roomTime) {
+			made, err = ts.make(ctx, s, w)
+		}
+	}
+	if err != nil {
+		return Tree{}, err
+	}
+	t := s.put(made)
+	ts.trim(s)
+	return t, nil
+}
+
+// make lays a tree out on a shelf, where nobody finds it before it is put there.
+func (ts *trees) make(ctx context.Context, s *shelf, w wanted) (*laid, error) {
 	aside, err := os.MkdirTemp(ts.root, ".new-")
 	if err != nil {
-		return Tree{}, fmt.Errorf("lay out tree: %w", err)
+		return nil, fmt.Errorf("lay out tree: %w", err)
 	}
 	defer ts.discard(aside)
 	if err := ts.share(aside); err != nil { // what is made in it belongs to the candidates' group
-		return Tree{}, fmt.Errorf("lay out tree: %w", err)
+		return nil, fmt.Errorf("lay out tree: %w", err)
 	}
 	work := filepath.Join(aside, "tree")
-	if err := s.build(ctx, b, work, tree); err != nil {
-		return Tree{}, err
+	b, err := ts.build(ctx, s, w, work)
+	if err != nil {
+		return nil, err
 	}
-	name := unguessable(key)
+	name := unguessable(w.key())
 	if err := os.Rename(work, filepath.Join(s.dir, name)); err != nil {
-		return Tree{}, fmt.Errorf("lay out tree: %w", err)
+		return nil, fmt.Errorf("lay out tree: %w", err)
 	}
-	s.put(&laid{key: key, name: name, notes: b.notes, used: time.Now(), files: b.files, bytes: b.bytes})
-	ts.trim(s)
-	t, _ := s.take(key)
-	return t, nil
+	return &laid{key: w.key(), name: name, notes: b.notes, weight: b.weight}, nil
 }
 
 func unguessable(key string) string { return key + "-" + rand.Text() }
 
-// build fills work: by the difference to a tree that nobody uses, else anew.
-func (s *shelf) build(ctx context.Context, b *builder, work, tree string) error {
-	old := s.claim(b.paths.digest)
-	if old != nil && os.Rename(filepath.Join(s.dir, old.name), work) == nil {
-		err := b.bringForward(ctx, work, old, tree)
-		var refused *refusal
-		if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
-			return err
+// build fills work: by the difference to a tree that nobody uses, else anew. A
+// refusal leaves that tree as it was.
+func (ts *trees) build(ctx context.Context, s *shelf, w wanted, work string) (*builder, error) {
+	b := &builder{git: w.mirror.git, paths: w.paths, most: ts.most}
+	old := s.claim(w)
+	if old != nil {
+		forward, err := s.forward(ctx, b, old, w, work)
+		if forward || err != nil {
+			return b, err
 		}
-		// A difference that does not fit (files altered by hand): make it anew.
-		*b = builder{git: b.git, paths: b.paths}
-		if err := os.Rename(work, work+".bad"); err != nil {
-			return fmt.Errorf("lay out tree: %w", err)
+		// A difference that is large, or does not fit (files altered by hand).
+		b = &builder{git: b.git, paths: b.paths, most: b.most}
+		if err := os.Rename(work, work+".bad"); err != nil && !os.IsNotExist(err) {
+			return nil, fmt.Errorf("lay out tree: %w", err)
 		}
 	}
 	if err := os.Mkdir(work, 0o750); err != nil {
-		return fmt.Errorf("lay out tree: %w", err)
+		return nil, fmt.Errorf("lay out tree: %w", err)
 	}
-	return b.anew(ctx, work, tree)
+	return b, b.anew(ctx, work, w.tree)
 }
 
-// claim takes the tree out of the shelf that was used last and that nobody uses
-// now: it is likely the nearest.
-func (s *shelf) claim(digest string) *laid {
+// forward brings a claimed tree forward at work. It is false where the tree has to
+// be made anew.
+func (s *shelf) forward(ctx context.Context, b *builder, old *laid, w wanted, work string) (bool, error) {
+	home := filepath.Join(s.dir, old.name)
+	d, err := b.difference(ctx, strings.TrimPrefix(old.key, keyOf(w.paths, "")), w.tree)
+	if err != nil {
+		s.giveBack(old)
+		if refused(err) || ctx.Err() != nil {
+			return false, err
+		}
+		return false, nil
+	}
+	if os.Rename(home, work) != nil {
+		return false, nil // somebody has taken it away
+	}
+	b.notes = old.notes.clone()
+	if b.weight, err = weigh(work, old.weight); err != nil {
+		return false, nil
+	}
+	old.weight = b.weight
+	done, err := b.apply(ctx, work, d)
+	switch {
+	case err == nil:
+		return true, nil
+	case refused(err):
+		if b.undo(ctx, work, d, done) == nil && os.Rename(work, home) == nil {
+			s.giveBack(old)
+		}
+		return false, err
+	case ctx.Err() != nil || diskFull(err):
+		return false, err
+	default:
+		return false, nil
+	}
+}
+
+func refused(err error) bool {
+	var r *refusal
+	return errors.As(err, &r)
+}
+
+// claim takes a tree out of the shelf that nobody uses now: the one that is said to
+// be near, else the one that was used last.
+func (s *shelf) claim(w wanted) *laid {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var best *laid
-	for _, t := range s.tree {
-		if t.users == 0 && strings.HasPrefix(t.key, digest+"-") && (best == nil || t.used.After(best.used)) {
-			best = t
+	best := s.tree[keyOf(w.paths, w.near)]
+	if best == nil || best.users > 0 {
+		best = nil
+		for _, t := range s.tree {
+			if t.users == 0 && strings.HasPrefix(t.key, keyOf(w.paths, "")) && (best == nil || t.used.After(best.used)) {
+				best = t
+			}
 		}
 	}
 	if best != nil {
@@ -429,10 +582,19 @@ func (s *shelf) claim(digest string) *laid {
 	return best
 }
 
-func (s *shelf) put(t *laid) {
+// giveBack puts a claimed tree back as it was.
+func (s *shelf) giveBack(t *laid) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tree[t.key] = t
+}
+
+// put adds a tree that its maker uses.
+func (s *shelf) put(t *laid) Tree {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tree[t.key] = t
+	return s.use(t)
 }
 
 func (s *shelf) take(key string) (Tree, bool) {
@@ -442,15 +604,20 @@ func (s *shelf) take(key string) (Tree, bool) {
 	if t == nil || t.users == 0 && !s.rename(t) {
 		return Tree{}, false
 	}
+	return s.use(t), true
+}
+
+// use hands a tree out. mu is held.
+func (s *shelf) use(t *laid) Tree {
 	t.users++
 	t.used = time.Now()
-	return Tree{Parent: s.dir, Name: t.name, Notes: t.notes, done: func() {
+	return Tree{Parent: s.dir, Name: t.name, Notes: t.notes.list(), done: func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if t.users--; t.users == 0 {
 			_ = s.rename(t) // its own code may have told its name; take tries again
 		}
-	}}, true
+	}}
 }
 
 // rename gives a tree that nobody uses a name that nobody knows. One that is
@@ -466,357 +633,48 @@ func (s *shelf) rename(t *laid) bool {
 }
 
 // trim drops the oldest trees that nobody uses.
-func (ts *trees) trim(s *shelf) {
+func (ts *trees) trim(s *shelf) { ts.keep(s, keptTrees) }
+
+func (ts *trees) keep(s *shelf, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.tree) > keptTrees {
+	for len(s.tree) > most {
 		var oldest *laid
 		for _, t := range s.tree {
 			if t.users == 0 && (oldest == nil || t.used.Before(oldest.used)) {
 				oldest = t
 			}
 		}
-		if oldest == nil {
-			return
-		}
-		aside, err := os.MkdirTemp(ts.root, ".new-")
-		if err != nil {
+		if oldest == nil || ts.trash.put(filepath.Join(s.dir, oldest.name)) != nil {
 			return // it stays; the next one tries again
 		}
-		if err := os.Rename(filepath.Join(s.dir, oldest.name), filepath.Join(aside, "tree")); err != nil {
-			return
-		}
 		delete(s.tree, oldest.key)
-		ts.discard(aside)
 	}
 }
 
-// discard deletes a directory beside the work: a large one takes a while.
-func (ts *trees) discard(dir string) {
-	ts.sweep.Go(func() { _ = os.RemoveAll(dir) })
+// dropUnused drops every tree that nobody uses: the disk is full.
+func (ts *trees) dropUnused() {
+	ts.mu.Lock()
+	shelves := slices.Collect(maps.Values(ts.repos))
+	ts.mu.Unlock()
+	for _, s := range shelves {
+		ts.keep(s, 0)
+	}
 }
 
-// close waits for what is being deleted, and lets the owner list what is left.
+// discard throws a directory away; what cannot be is dropped at the next start.
+func (ts *trees) discard(dir string) {
+	if os.Remove(dir) != nil { // it is not empty
+		_ = ts.trash.put(dir)
+	}
+}
+
+// close lets the owner list what is left. Nothing is deleted any more.
 func (ts *trees) close() {
-	ts.sweep.Wait()
+	ts.trash.close()
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, s := range ts.repos {
 		_ = addMode(s.dir, 0o700) // newTrees does it too
 	}
-}
-
-// builder lays one tree out.
-type builder struct {
-	git   git
-	paths paths
-	files int
-	bytes int64
-	notes []string
-	drops int
-}
-
-func (b *builder) note(format string, args ...any) {
-	b.drops++
-	if len(b.notes) < maxNotes {
-		b.notes = append(b.notes, fmt.Sprintf(format, args...))
-	}
-}
-
-// anew lays out a whole tree in an empty directory.
-func (b *builder) anew(ctx context.Context, dir, tree string) error {
-	var list []laying
-	err := b.git.records(ctx, func(record []byte) error {
-		e, err := treeRecord(record)
-		if err != nil {
-			return err
-		}
-		return b.plan(e, &list)
-	}, b.git.spec("ls-tree", "-r", "-z", "--full-tree", tree))
-	if err != nil {
-		return outcome(err)
-	}
-	return b.write(ctx, dir, list)
-}
-
-// outcome keeps refusals as they are.
-func outcome(err error) error {
-	var r *refusal
-	if errors.As(err, &r) {
-		return r
-	}
-	return fmt.Errorf("lay out tree: %w", err)
-}
-
-// laying is an entry that is to be written.
-type laying struct {
-	entry
-	fate fate
-}
-
-func (b *builder) plan(e entry, list *[]laying) error {
-	f, err := b.paths.judge(e)
-	if err != nil {
-		return err
-	}
-	switch f {
-	case layFile, layLink:
-		if b.files++; b.files > maxTreeFiles {
-			return refuse("more than %d files", maxTreeFiles)
-		}
-		*list = append(*list, laying{e, f})
-		return nil
-	case leaveOut:
-		if e.mode == modeSubmodule {
-			b.note("submodule %q is not laid out", clip(e.path))
-		}
-		return nil
-	default:
-		return refuse("path %q: unknown fate", clip(e.path))
-	}
-}
-
-// treeRecord reads "<mode> <type> <id>\t<path>".
-func treeRecord(record []byte) (entry, error) {
-	head, name, found := bytes.Cut(record, []byte("\t"))
-	words := strings.Split(string(head), " ")
-	if !found || len(words) != 3 {
-		return entry{}, fmt.Errorf("git ls-tree prints %.200q", record)
-	}
-	return entry{mode: words[0], id: words[2], path: string(name)}, nil
-}
-
-// bringForward turns an old tree, now at dir, into the tree to by what differs.
-func (b *builder) bringForward(ctx context.Context, dir string, old *laid, to string) error {
-	if err := b.count(dir, old); err != nil {
-		return err
-	}
-	from := strings.TrimPrefix(old.key, b.paths.digest+"-")
-	var list []laying
-	var gone []string
-	var change []string // ":old new id id status", waiting for its path
-	err := b.git.records(ctx, func(record []byte) error {
-		if change == nil {
-			change = strings.Split(strings.TrimPrefix(string(record), ":"), " ")
-			if len(change) != 5 {
-				return fmt.Errorf("git diff-tree prints %.200q", record)
-			}
-			return nil
-		}
-		e := entry{mode: change[1], id: change[3], path: string(record)}
-		added := change[4] == "A"
-		change = nil
-		if !added {
-			gone = append(gone, e.path)
-		}
-		if strings.Trim(e.mode, "0") == "" {
-			return nil
-		}
-		return b.plan(e, &list)
-	}, b.git.spec("diff-tree", "-r", "-z", "--no-renames", "--no-abbrev", "--full-index", from, to))
-	if err != nil {
-		return outcome(err)
-	}
-	if err := b.remove(dir, gone); err != nil {
-		return err
-	}
-	return b.write(ctx, dir, list)
-}
-
-// count takes over what an old tree weighs, so that the limits hold for the sum.
-func (b *builder) count(dir string, old *laid) error {
-	b.files, b.bytes, b.notes = old.files, old.bytes, old.notes
-	if b.files > 0 {
-		return nil
-	}
-	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		b.files, b.bytes = b.files+1, b.bytes+info.Size()
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("lay out tree: %w", err)
-	}
-	return nil
-}
-
-// remove deletes files, and the directories that they leave empty.
-func (b *builder) remove(dir string, gone []string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("lay out tree: %w", err)
-	}
-	defer root.Close()
-	for _, p := range gone {
-		info, err := root.Lstat(p)
-		if os.IsNotExist(err) || notADirectory(err) {
-			continue // it was left out
-		}
-		if err == nil {
-			err = root.Remove(p)
-		}
-		if err != nil {
-			return fmt.Errorf("lay out tree: %w", err)
-		}
-		b.files, b.bytes = b.files-1, b.bytes-info.Size()
-		for up := path.Dir(p); up != "."; up = path.Dir(up) {
-			if root.Remove(up) != nil {
-				break
-			}
-		}
-	}
-	return nil
-}
-
-// write fetches the blobs and writes them.
-func (b *builder) write(ctx context.Context, dir string, list []laying) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("lay out tree: %w", err)
-	}
-	w := &writer{root: root, at: root}
-	defer w.close()
-	ids := make([]string, len(list))
-	for i, l := range list {
-		ids[i] = l.id
-	}
-	err = b.git.blobs(ctx, ids, func(i int, size int64, content io.Reader) error {
-		if b.bytes += size; b.bytes > maxTreeBytes {
-			return refuse("more than %d bytes", int64(maxTreeBytes))
-		}
-		return b.lay(w, list[i], size, content)
-	})
-	if err != nil {
-		return outcome(err)
-	}
-	if b.drops > len(b.notes) {
-		b.notes = append(b.notes, fmt.Sprintf("%d more were left out", b.drops-len(b.notes)))
-	}
-	return nil
-}
-
-func (b *builder) lay(w *writer, l laying, size int64, content io.Reader) error {
-	if l.fate == layFile {
-		return w.file(l.path, l.mode == modeExecutable, content)
-	}
-	if size > maxLinkTarget {
-		b.note("symbolic link %q is not laid out: its target is too long", clip(l.path))
-		return nil
-	}
-	target, err := io.ReadAll(content)
-	if err != nil {
-		return err
-	}
-	if !harmlessLink(l.path, string(target)) {
-		b.note("symbolic link %q is not laid out: it leaves the tree", clip(l.path))
-		return nil
-	}
-	return w.link(l.path, string(target))
-}
-
-// writer writes files below a root, holding the directory it was in last.
-type writer struct {
-	root *os.Root
-	at   *os.Root
-	dir  string // of at; empty is the root
-}
-
-func (w *writer) close() {
-	if w.at != w.root {
-		_ = w.at.Close()
-	}
-	_ = w.root.Close()
-}
-
-// enter goes to a directory, making what is missing. A name that is anything
-// but a directory refuses the tree: git allows no such two entries.
-func (w *writer) enter(dir string) error {
-	if dir == "." {
-		dir = ""
-	}
-	if dir == w.dir {
-		return nil
-	}
-	if w.at != w.root {
-		_ = w.at.Close()
-		w.at, w.dir = w.root, ""
-	}
-	if dir == "" {
-		return nil
-	}
-	at, err := w.descend(dir)
-	if err != nil {
-		return err
-	}
-	w.at, w.dir = at, dir
-	return nil
-}
-
-// descend goes down step by step: by whole paths a tree of two thousand levels
-// would take millions of look-ups a file. It never goes through a link.
-func (w *writer) descend(dir string) (*os.Root, error) {
-	at := w.root
-	made := ""
-	for name := range strings.SplitSeq(dir, "/") {
-		made += name
-		next, err := step(at, name, made)
-		if at != w.root {
-			_ = at.Close()
-		}
-		if err != nil {
-			return nil, err
-		}
-		at, made = next, made+"/"
-	}
-	return at, nil
-}
-
-func step(at *os.Root, name, made string) (*os.Root, error) {
-	if err := at.Mkdir(name, 0o750); err != nil && !os.IsExist(err) {
-		return nil, err
-	}
-	info, err := at.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return nil, refuse("path %q is a directory and something else", clip(made))
-	}
-	return at.OpenRoot(name)
-}
-
-func (w *writer) file(p string, executable bool, content io.Reader) error {
-	if err := w.enter(path.Dir(p)); err != nil {
-		return err
-	}
-	mode := os.FileMode(0o640)
-	if executable {
-		mode = 0o750
-	}
-	f, err := w.at.OpenFile(path.Base(p), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if os.IsExist(err) {
-		return refuse("path %q stands twice in the tree", clip(p))
-	}
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, content)
-	return errors.Join(err, f.Close())
-}
-
-func (w *writer) link(p, target string) error {
-	if err := w.enter(path.Dir(p)); err != nil {
-		return err
-	}
-	err := w.at.Symlink(target, path.Base(p))
-	if os.IsExist(err) {
-		return refuse("path %q stands twice in the tree", clip(p))
-	}
-	return err
 }
