@@ -3,7 +3,7 @@
 // one run. It asserts nothing about time; it does fail when a push or a replay
 // does not end as it must.
 //
-//	go run ./bench [-only hook,commits,first,static,known,warm,replay,invariants,sandbox,memory,hostile] [-quick] [-scratch DIR] [-rounds N]
+//	go run ./bench [-only hook,commits,first,static,known,warm,replay,invariants,sandbox,memory,hostile,soak] [-quick] [-count N] [-scratch DIR] [-rounds N]
 package main
 
 import (
@@ -35,6 +35,7 @@ type settings struct {
 	scratch string
 	rounds  int
 	quick   bool
+	count   int // replays of the soak
 	out     io.Writer
 	bin     string // where the binaries under test lie
 	rig     *rig.Rig
@@ -58,6 +59,9 @@ var sections = []struct {
 	{"hostile", benchHostile},
 }
 
+// hours are sections that run only where -only names them.
+var hours = map[string]func(context.Context, settings) error{"soak": benchSoak}
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -65,10 +69,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	scratch := fs.String("scratch", "", "directory for everything that is made; a temporary one without it")
 	rounds := fs.Int("rounds", 21, "rounds of each table")
 	quick := fs.Bool("quick", false, "small repositories only, fewer rounds")
+	count := fs.Int("count", 10_000, "replays of the soak, which runs only where -only names it")
 	if err := fs.Parse(args); err != nil {
 		return 64
 	}
-	s := settings{scratch: *scratch, rounds: *rounds, quick: *quick, out: stdout}
+	s := settings{scratch: *scratch, rounds: *rounds, quick: *quick, count: *count, out: stdout}
 	if s.quick && s.rounds > 5 {
 		s.rounds = 5
 	}
@@ -81,6 +86,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		defer os.RemoveAll(s.scratch)
 	}
 	wanted := strings.Split(*only, ",")
+	for name, section := range hours {
+		if !slices.Contains(wanted, name) {
+			continue
+		}
+		if err := section(ctx, s); err != nil {
+			fmt.Fprintf(stderr, "error: %s: %v\n", name, err)
+			return 1
+		}
+	}
 	for _, sec := range sections {
 		if *only != "" && !slices.Contains(wanted, sec.name) {
 			continue

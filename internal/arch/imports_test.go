@@ -75,7 +75,7 @@ var rules = map[string]rule{
 	"internal/e2e":                     {ours: []string{"internal/rig"}},
 	"internal/faults":                  {ours: []string{"internal/rig"}},
 	"internal/story":                   {ours: []string{"internal/rig"}},
-	"bench":                            {ours: []string{"internal/approval", "internal/rig", "policy"}},
+	"bench":                            {ours: []string{"internal/approval", "internal/replay", "internal/rig", "internal/wire", "policy"}},
 }
 
 // testOnly may be imported by tests of any package; pflag is cobra's own, whose

@@ -22,8 +22,8 @@ type state struct{ processes, descriptors, mounts int }
 func (w *world) state() state {
 	pid := w.hookd.Pid()
 	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
-	return state{processes: len(below(pid)), descriptors: len(fds), mounts: strings.Count(string(mounts), "\n")}
+	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid)) // others mount, too
+	return state{processes: len(below(pid)), descriptors: len(fds), mounts: strings.Count(string(mounts), w.dir)}
 }
 
 // remember takes what hookd has now for what it has when it is idle.

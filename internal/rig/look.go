@@ -2,6 +2,7 @@ package rig
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -30,4 +31,12 @@ func (d *Daemon) UIDs() (first, count int) {
 	first, _ = strconv.Atoi(string(m[1])) // digits, as the expression says
 	count, _ = strconv.Atoi(string(m[2]))
 	return first, count
+}
+
+// Command is a verb of hookd as hookd's user, not started yet.
+func (d *Daemon) Command(args ...string) *exec.Cmd {
+	argv := d.argv(args...)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir = d.rig.Env, d.rig.Dir
+	return cmd
 }
