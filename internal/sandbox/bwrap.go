@@ -77,7 +77,7 @@ func (t bwrapTier) prepare(pl *plumbing, cmd *exec.Cmd, _ int, s Spec, l Limits)
 		{filterWrite, program},
 	}
 	cmd.Path = t.sb.config.Bwrap
-	cmd.Args = append([]string{"bwrap", "--args", strconv.Itoa(argsFD), "--"}, append(l.argv(1), s.Argv...)...)
+	cmd.Args = append([]string{bwrapName(t.sb.token), "--args", strconv.Itoa(argsFD), "--"}, append(l.argv(1), s.Argv...)...)
 	return nil
 }
 

@@ -4,20 +4,56 @@ package sandbox
 
 import (
 	"fmt"
+	"math/bits"
+	"runtime"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // wanted are the capabilities that uids of their own cost: become a slot, set
 // its groups, end it.
-var wanted = []struct {
-	bit  uint
-	name string
-}{
+var wanted = []capability{
 	{unix.CAP_SETUID, "CAP_SETUID"},
 	{unix.CAP_SETGID, "CAP_SETGID"},
 	{unix.CAP_KILL, "CAP_KILL"},
+}
+
+type capability struct {
+	bit  uint
+	name string
+}
+
+// keepOnly gives up every capability but those named, on all threads of the
+// process, and leaves none to what it starts. It says what happened, or "" when
+// there was nothing to give up.
+func (sb *Sandbox) keepOnly(keep ...capability) string {
+	if err := clearAmbientEverywhere(); err != nil {
+		sb.config.Log("sandbox: ambient capabilities stay on hookd's other threads: " + err.Error())
+	}
+	header, data, err := capabilities()
+	if err != nil {
+		return ""
+	}
+	var left [2]unix.CapUserData
+	for _, c := range keep {
+		left[c.bit/32].Effective |= 1 << (c.bit % 32)
+		left[c.bit/32].Permitted |= 1 << (c.bit % 32)
+	}
+	more := 0
+	for i, d := range data {
+		more += bits.OnesCount32(d.Permitted &^ left[i].Permitted)
+	}
+	if more == 0 {
+		return ""
+	}
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&left[0])), 0)
+	runtime.KeepAlive(&left)
+	if errno != 0 {
+		return fmt.Sprintf("%d more than needed, and they cannot be given up: %v", more, errno)
+	}
+	return fmt.Sprintf("%d more than needed, given up", more)
 }
 
 func requireCaps() error {

@@ -13,6 +13,7 @@ import (
 var helpers = map[string]func() error{
 	wardenName: warden,
 	sweepName:  sweeper,
+	guardName:  guardMain,
 }
 
 // ready says that Init was called: without it a helper would run the program's

@@ -22,7 +22,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -84,6 +83,10 @@ type Sandbox struct {
 	scratch  string
 	temp     bool // scratch is ours to remove
 
+	token    string // marks what this sandbox starts in the process list
+	share    UIDs   // the slots of the range that are this sandbox's
+	guard    *guard
+	dropped  string     // capabilities that hookd had and gave up
 	landlock func() int // the kernel's version of Landlock
 
 	weaken weakening // of tests alone
@@ -136,13 +139,22 @@ func (sb *Sandbox) open(ctx context.Context) error {
 	if err := checkHost(); err != nil {
 		return err
 	}
-	if err := sb.takeUIDs(ctx); err != nil {
+	if err := sb.takeUIDs(); err != nil {
 		return err
 	}
 	if err := sb.layOut(); err != nil {
 		return err
 	}
+	sb.token = sb.newToken()
 	sb.thread = startSpawner()
+	if err := sb.clearRange(ctx); err != nil {
+		return err
+	}
+	g, err := startGuard(sb)
+	if err != nil {
+		return err
+	}
+	sb.guard = g
 	return sb.climb(ctx)
 }
 
@@ -163,33 +175,56 @@ func checkHost() error {
 
 // takeUIDs settles whether commands get uids of their own, and with them the
 // groups that ShareWith hands out.
-func (sb *Sandbox) takeUIDs(ctx context.Context) error {
+func (sb *Sandbox) takeUIDs() error {
 	u := sb.config.UIDs
 	if u.Count == 0 {
 		if !kernelAtLeast(5, 14) {
 			return errors.New("single uid needs Linux 5.14: before, the limit of processes counts all of the user's; configure a range of uids")
 		}
+		sb.dropped = sb.keepOnly()
 		sb.fillSlots(0, singleUIDSlots)
 		return nil
 	}
 	if err := checkRange(u); err != nil {
 		return err
 	}
-	if err := requireCaps(); err != nil {
+	if err := nobodysRange(u); err != nil {
 		return err
 	}
-	if err := unusedRange(ctx, u); err != nil {
+	if err := requireCaps(); err != nil {
 		return err
 	}
 	if err := joinGroups(u.First, u.First+1); err != nil {
 		return err
 	}
-	if err := clearAmbientEverywhere(); err != nil {
-		sb.config.Log("sandbox: ambient capabilities stay on hookd's other threads: " + err.Error())
-	}
-	sb.ownUIDs = true
-	sb.fillSlots(u.First+2, u.Count-2)
+	sb.dropped = sb.keepOnly(wanted...)
+	sb.ownUIDs, sb.share = true, u.share(sb.config.Beside)
+	sb.fillSlots(sb.share.First, sb.share.Count)
 	return nil
+}
+
+// The last of the slots are kept for a command by hand beside a daemon: a
+// quarter, up to besideMost, of a range that can spare them.
+const (
+	besideMost = 16
+	besideFrom = 32
+)
+
+// share is the part of a range's slots that a daemon has, or who runs beside it.
+// Of a small range each has all, and there is room for one of them only.
+func (u UIDs) share(beside bool) UIDs {
+	slots := UIDs{First: u.First + 2, Count: u.Count - 2}
+	var kept int
+	if slots.Count >= besideFrom {
+		kept = min(besideMost, slots.Count/4)
+	}
+	switch {
+	case !beside:
+		slots.Count -= kept
+	case kept > 0:
+		slots = UIDs{First: slots.First + slots.Count - kept, Count: kept}
+	}
+	return slots
 }
 
 func (sb *Sandbox) fillSlots(first, count int) {
@@ -289,6 +324,9 @@ func (sb *Sandbox) Facts() []string {
 	if !sb.Sealed() {
 		return facts
 	}
+	if sb.dropped != "" {
+		facts = append(facts, "capabilities: "+sb.dropped)
+	}
 	if !canWatchMemory() {
 		return append(facts, "memory is bounded a process only: this kernel has no CONFIG_PROC_CHILDREN")
 	}
@@ -384,6 +422,9 @@ func (sb *Sandbox) Close() {
 	for _, p := range running {
 		<-p.ended
 	}
+	if sb.guard != nil {
+		sb.guard.stop()
+	}
 	if sb.thread != nil {
 		sb.thread.stop()
 	}
@@ -406,8 +447,7 @@ func (sb *Sandbox) giveBack(p *process) {
 
 // isSlot reports whether a uid is one that commands of this sandbox run as.
 func (sb *Sandbox) isSlot(uid int) bool {
-	u := sb.config.UIDs
-	return sb.ownUIDs && uid >= u.First+2 && uid < u.First+u.Count
+	return sb.ownUIDs && uid >= sb.share.First && uid < sb.share.First+sb.share.Count
 }
 
 // add makes p one of those that Close ends; false when it is too late.
@@ -452,26 +492,6 @@ func joinGroups(gids ...int) error {
 		return fmt.Errorf("join groups %v: %w", gids, err)
 	}
 	return nil
-}
-
-// unusedRange refuses a range in which something runs: another hookd with the
-// same range, or a command that outlived a killed one. The latter are dying;
-// it waits for them a little.
-func unusedRange(ctx context.Context, u UIDs) error {
-	for deadline := time.Now().Add(2 * time.Second); ; {
-		pid, uid := processIn(u)
-		if pid == 0 {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("process %d runs as uid %d of the sandbox's range: give each hookd a range of its own, or end that process", pid, uid)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // processIn finds a process that runs as a uid of the range. One that has ended
