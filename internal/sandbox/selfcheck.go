@@ -181,9 +181,12 @@ const shownAt = "/attacked"
 
 func (sb *Sandbox) attacker(role Role, round string, b *bait) Spec {
 	words := []string{sb.config.Python, "-S", "-s", "-E", "-B", "-c", selfCheckScript, round, shownAt}
+	binds := []Bind{{Source: b.shown(role), Target: shownAt}}
+	for _, root := range sb.config.PythonRoots {
+		binds = append(binds, Bind{Source: root, Target: root})
+	}
 	return Spec{
-		Role: role, Argv: append(words, sb.told(b)...), Env: attackerEnv,
-		Binds:  []Bind{{Source: b.shown(role), Target: shownAt}},
+		Role: role, Argv: append(words, sb.told(role, b)...), Env: attackerEnv, Binds: binds,
 		Limits: Limits{Wall: time.Minute, Memory: 1 << 30, Processes: 64},
 	}
 }
@@ -198,7 +201,7 @@ const (
 )
 
 // told is what the script knows of the host; none of it is a secret.
-func (sb *Sandbox) told(b *bait) []string {
+func (sb *Sandbox) told(role Role, b *bait) []string {
 	list := func(numbers []uint32) string {
 		words := make([]string, len(numbers))
 		for i, n := range numbers {
@@ -207,13 +210,21 @@ func (sb *Sandbox) told(b *bait) []string {
 		return strings.Join(words, ",")
 	}
 	return []string{
-		"mark=" + b.mark, "host=" + strconv.Itoa(os.Getpid()), "level=" + strconv.Itoa(sb.Level()), "neighbour=" + strconv.Itoa(b.neighbour),
+		"mark=" + b.mark, "role=" + strconv.Itoa(int(role)), "host=" + strconv.Itoa(os.Getpid()), "level=" + strconv.Itoa(sb.Level()), "neighbour=" + strconv.Itoa(b.neighbour),
 		"private=" + b.at("private"), "sealed=" + b.at("sealed/file"), "tree=" + b.at("tree"), "scratch=" + sb.scratch,
 		"stream=" + b.at("stream/s"), "datagram=" + b.at("datagram/d"), "abstract=sealgate-" + b.mark, "tcp=" + b.port(), "queue=" + b.queue,
-		"env=LC_ALL,LC_CTYPE,PWD,TMPDIR", "roots=", "denied=" + list(denied), "absent=" + list(absent),
-		"processes=" + strconv.Itoa(fewProcesses), "files=" + strconv.Itoa(fewFiles), "size=" + strconv.Itoa(smallFile),
+		"env=LC_ALL,LC_CTYPE,PWD,TMPDIR", "roots=" + strings.Join(sb.config.PythonRoots, ":"), "denied=" + list(denied), "absent=" + list(absent),
+		"processes=" + strconv.FormatInt(fewProcesses+sb.besides(), 10), "files=" + strconv.Itoa(fewFiles), "size=" + strconv.Itoa(smallFile),
 		"tmp=" + strconv.Itoa(smallTmp), "total=" + strconv.Itoa(littleMemory), "patience=10",
 	}
+}
+
+// besides are processes of the sandbox's own that a command's limit counts.
+func (sb *Sandbox) besides() int64 {
+	if t, ok := sb.tier.(*landlockTier); ok {
+		return t.threads
+	}
+	return 1
 }
 
 // ask runs a command to its end; with is what to do while it runs.
@@ -235,10 +246,10 @@ func (sb *Sandbox) judgeAttack(round string, role Role, r Result) error {
 		by = "a property"
 	}
 	names := sb.probesOf(round)
-	lines := strings.Split(strings.TrimSuffix(string(r.Stdout), "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(string(r.Stdout), flood+"\n"), "\n")
 	if r.Exit != 0 || r.TimedOut || lines[len(lines)-1] != "end" || len(lines) != len(names)+1 {
-		return fmt.Errorf("the attacks by %s did not end well, so nothing is known (exit %d %s, timed out %t, %d of %d reports): %s", by,
-			r.Exit, r.Signal, r.TimedOut, len(lines)-1, len(names), ofPython(r.Stderr))
+		return fmt.Errorf("the attacks by %s did not end well, so nothing is known (exit %d %s, timed out %t, no word of %s): %s", by,
+			r.Exit, r.Signal, r.TimedOut, strings.Join(unreported(lines, names), " "), ofPython(r.Stderr))
 	}
 	var holes []error
 	for _, name := range names {
@@ -249,14 +260,29 @@ func (sb *Sandbox) judgeAttack(round string, role Role, r Result) error {
 	return errors.Join(holes...)
 }
 
+// flood is what the script writes without end behind its last report: in the same
+// stream, so that it takes no report's place.
+const flood = "x"
+
 // ofPython is the end of what an interpreter said.
 func ofPython(stderr []byte) string {
-	text := strings.TrimRight(string(stderr[:min(len(stderr), 4096)]), "x\n")
+	text := strings.TrimRight(string(stderr[:min(len(stderr), 4096)]), "\n")
 	last := text[strings.LastIndexByte(text, '\n')+1:]
 	if strings.Contains(last, "ctypes") {
 		return fmt.Sprintf("%q: this Python has no ctypes; install the package that has it", last)
 	}
 	return fmt.Sprintf("%q", last)
+}
+
+// unreported are the probes that said nothing.
+func unreported(lines, names []string) []string {
+	said := map[string]bool{}
+	for _, l := range lines {
+		if words := strings.Fields(l); len(words) > 1 {
+			said[strings.TrimSuffix(words[1], ":")] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return said[name] })
 }
 
 func about(lines []string, name string) string {
@@ -371,7 +397,7 @@ func (sb *Sandbox) startNeighbour(ctx context.Context, b *bait) (*neighbour, err
 	}
 	n := &neighbour{ask: ask, answers: answers, patience: 30 * time.Second}
 	p, err := sb.Start(ctx, Spec{
-		Argv: []string{"/bin/sh", "-c", `while read word <&3; do echo x >"$TMPDIR/x" && ls / >/dev/null && echo ok >&4; done`, "neighbour-" + b.mark},
+		Argv: []string{"/bin/sh", "-c", `while read word <&3; do echo x >"$TMPDIR/x" && /usr/bin/true && echo ok >&4; done`, "neighbour-" + b.mark},
 		Env:  []string{"PATH=/usr/bin:/bin", "TMPDIR=/tmp"}, Files: []*os.File{askEnd, answersEnd},
 		Limits: Limits{Wall: 2 * time.Minute},
 	})

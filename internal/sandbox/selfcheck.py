@@ -75,8 +75,9 @@ def processes():
 
 
 def foreign(pid):
-    """Whether a number of the host's is not one of ours by chance."""
-    return pid > 0 and pid not in processes()
+    """Whether a number of the host's is not one of ours by chance: in a pid
+    namespace of our own the parent is process 1."""
+    return pid > 0 and (PARENT != 1 or pid not in processes())
 
 
 # F4: reading what is not its own
@@ -130,7 +131,7 @@ def neighbour():
 
 
 def first_process():
-    for name in ("mem", "environ", "maps", "root/etc/passwd", "fd", "task/1/mem"):
+    for name in ("cmdline", "status", "mem", "environ", "maps", "root/etc/passwd", "fd", "task/1/mem"):
         if opens("/proc/1/" + name):
             raise Broke("opened /proc/1/" + name)
 
@@ -440,8 +441,9 @@ def writable():
 
 
 def create_in(place):
-    path = os.path.join(place, "left-behind")
+    path = os.path.join(place, "left-behind-" + MARK)
     if opens(path, os.O_CREAT | os.O_WRONLY):
+        got(os.unlink, path)
         raise Broke("created " + path)
 
 
@@ -496,9 +498,11 @@ def system_v():
 def leftovers():
     for place in (TMP, "/dev/shm"):
         found = got(os.listdir, place)
-        if found and found[0]:
-            raise Broke("%s holds %s" % (place, found[0]))
-    if got(stream, socket.AF_UNIX, "\0left-" + MARK):
+        mounted = {root[len(place) + 1 :].split("/")[0] for root in TOLD["roots"].split(":") if root.startswith(place + "/")}
+        left = set(found[0]) - mounted if found else ()
+        if left:
+            raise Broke("%s holds %s" % (place, " ".join(sorted(left))))
+    if got(stream, socket.AF_UNIX, "\0left-" + TOLD["role"] + MARK):
         raise Broke("abstract socket of an earlier run")
 
 
@@ -525,11 +529,12 @@ def linger(done):
     for fd in (0, 1, 2):
         os.close(fd)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.alarm(60)  # not for ever where nothing ends it
     lock = open(SHOWN + "/lock")
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     if LEVEL == 1:
         s = socket.socket(socket.AF_UNIX)
-        s.bind("\0left-" + MARK)
+        s.bind("\0left-" + TOLD["role"] + MARK)
         s.listen()
     os.write(done, b"x")
     while True:
@@ -636,7 +641,7 @@ def memory():
             kept = b"x" * (4 << 20)
             signal.pause()
             os._exit(len(kept) and 0)
-    signal.alarm(10)
+    signal.alarm(numbers("patience")[0])
     signal.pause()
 
 
@@ -645,7 +650,7 @@ def room():
     for i in range(4 * numbers("tmp")[0] // 65536):
         with open("%s/%d" % (TMP, i), "w") as f:
             f.write("x" * 65536)
-    signal.alarm(10)
+    signal.alarm(numbers("patience")[0])
     signal.pause()
 
 
@@ -707,4 +712,4 @@ if ROUND == "attack":
 say("end")
 if ROUND == "exhaust":
     for _ in range(16):
-        os.write(2, b"x" * 65536)
+        os.write(1, b"x" * 65536)
