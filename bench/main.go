@@ -3,7 +3,7 @@
 // one run. It asserts nothing about time; it does fail when a push or a replay
 // does not end as it must.
 //
-//	go run ./bench [-only hook,commits,first,static,known,warm,replay,invariants,sandbox,memory,hostile,soak] [-quick] [-count N] [-scratch DIR] [-rounds N]
+//	go run ./bench [-only hook,commits,first,static,known,warm,replay,invariants,sandbox,memory,parked,hostile,soak] [-quick] [-count N] [-scratch DIR] [-rounds N]
 package main
 
 import (
@@ -56,6 +56,7 @@ var sections = []struct {
 	{"invariants", benchInvariants},
 	{"sandbox", benchSandbox},
 	{"memory", benchMemory},
+	{"parked", benchParked},
 	{"hostile", benchHostile},
 }
 
