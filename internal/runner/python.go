@@ -32,6 +32,8 @@ type python struct {
 	*interpreters
 	filling filling // what listings of trees show
 
+	seals *seals
+
 	mu     sync.Mutex
 	parked map[string]*parking // by repository
 	order  []string            // repositories that have parked candidates, oldest first
@@ -54,7 +56,7 @@ type parking struct {
 const parkingRepos = 2
 
 func newPython(c Config, work string) *python {
-	p := &python{Config: c, work: work, interpreters: newInterpreters(c, work), parked: map[string]*parking{}}
+	p := &python{Config: c, work: work, interpreters: newInterpreters(c, work), seals: newSeals(work), parked: map[string]*parking{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	var err error
 	if p.filling, err = fillingOf(filepath.Join(work, "trees")); err != nil {
@@ -135,7 +137,7 @@ func (p *python) Run(ctx context.Context, w work) (*evidence, error) {
 func (p *python) properties(ctx context.Context, seal *sealed.Tree, c judge.Config, lot *parking) (*sealedLanes, error) {
 	started := time.Now()
 	group, _ := p.Sandbox.Group(sandbox.Judge)
-	snapshot, err := seal.Snapshot(filepath.Join(p.work, "seals"), sealed.Access{Group: group})
+	snapshot, err := p.seals.snapshot(seal, sealed.Access{Group: group})
 	if err != nil {
 		return nil, err
 	}

@@ -173,6 +173,9 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 	r := &Runner{Config: c, repos: map[string]Repository{}, started: c.Now(), receiving: make(chan struct{}, 8)}
 	r.host, _ = os.Hostname() // a packet without it says less
 	for _, repo := range c.Repositories {
+		if repo.Build != nil {
+			return nil, fmt.Errorf("open repository %s: this version runs no build", repo.Name)
+		}
 		r.repos[repo.ID] = repo
 	}
 	r.mirrors = &mirrors{git: gitPath, root: filepath.Join(c.Data, "mirrors"), log: c.Log, open: map[string]*mirror{}}
@@ -192,10 +195,15 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.unlock())
 	}
-	r.lanes = newPython(c, work)
+	lanes := newPython(c, work)
+	if err := lanes.seals.open(); err != nil {
+		c.Log.Error().Err(err).Msg("old snapshots of sealed trees not dropped")
+	}
+	r.lanes = lanes
 	r.life, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	r.queue = newQueue(c.Queue, c.Workers, len(c.Repositories), c.Limits.Replay)
 	if !c.Beside {
+		r.dropBeside()
 		r.background.Go(r.tidy)
 	}
 	return r, nil
@@ -239,11 +247,10 @@ func (r *Runner) openData(ctx context.Context) error {
 	if err := r.mirrors.clean(ctx); err != nil {
 		return err
 	}
-	r.dropBeside()
 	return r.kept.prune()
 }
 
-// dropBeside deletes what runs by hand left when they were killed. One that is
+// dropBeside throws away what runs by hand left when they were killed. One that is
 // younger than a day may still be at work.
 func (r *Runner) dropBeside() {
 	dirs, err := filepath.Glob(filepath.Join(r.Data, "run", "beside-*"))
@@ -252,7 +259,7 @@ func (r *Runner) dropBeside() {
 	}
 	for _, dir := range dirs {
 		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
-			_ = os.RemoveAll(dir)
+			r.trees.discard(dir)
 		}
 	}
 }

@@ -473,13 +473,13 @@ func TestSnapshotsNobodyAsksForArePruned(t *testing.T) {
 	}
 	_, err = tree.Snapshot(root, Access{})
 	must(t, err)
-	must(t, PruneSnapshots(root, time.Now().Add(-24*time.Hour)))
+	must(t, PruneSnapshots(root, Pruning{Before: time.Now().Add(-24 * time.Hour)}))
 	entries, err := os.ReadDir(root)
 	must(t, err)
 	if len(entries) != 2 || !tree.isAt(used, Access{}) {
 		t.Errorf("%v", entries)
 	}
-	must(t, PruneSnapshots(filepath.Join(root, "none"), time.Now()))
+	must(t, PruneSnapshots(filepath.Join(root, "none"), Pruning{Before: time.Now()}))
 }
 
 func TestSnapshotsAtTheSameTime(t *testing.T) {

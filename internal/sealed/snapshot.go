@@ -85,10 +85,36 @@ func makeRoot(root string, a Access) error {
 	return allow(root, mode, a.Group)
 }
 
-// PruneSnapshots removes the snapshots in root that nobody asked for since before,
-// and what writers that died left aside. Choose a time that no running replay can
-// be older than.
-func PruneSnapshots(root string, before time.Time) error {
+// Pruning says what PruneSnapshots removes.
+type Pruning struct {
+	// Before is the time since which nobody asked for a snapshot. Choose one that no
+	// running replay can be older than.
+	Before time.Time
+	// Keep are digests that stay all the same; nil is none.
+	Keep func(digest string) bool
+	// Leftovers of writers go whatever their age: nobody is writing.
+	Leftovers bool
+}
+
+func (p Pruning) takes(e fs.DirEntry) bool {
+	info, err := e.Info()
+	if err != nil || !e.IsDir() {
+		return false
+	}
+	old := info.ModTime().Before(p.Before)
+	switch {
+	case sha256Form.MatchString(e.Name()):
+		return old && (p.Keep == nil || !p.Keep(e.Name()))
+	case strings.HasPrefix(e.Name(), asidePrefix), strings.HasPrefix(e.Name(), badPrefix):
+		return old || p.Leftovers
+	default:
+		return false
+	}
+}
+
+// PruneSnapshots removes the snapshots in root that nobody needs, and what writers
+// that died left aside.
+func PruneSnapshots(root string, p Pruning) error {
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -98,9 +124,7 @@ func PruneSnapshots(root string, before time.Time) error {
 	}
 	var faults []error
 	for _, e := range entries {
-		ours := sha256Form.MatchString(e.Name()) || strings.HasPrefix(e.Name(), asidePrefix) || strings.HasPrefix(e.Name(), badPrefix)
-		info, err := e.Info()
-		if !ours || err != nil || !e.IsDir() || !info.ModTime().Before(before) {
+		if !p.takes(e) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(root, e.Name())); err != nil {
