@@ -89,6 +89,7 @@ func params(dir string) testscript.Params {
 			"hook":      cmdHook,
 			"push2":     cmdPushTwo,
 			"behind":    cmdBehind,
+			"impostor":  cmdImpostor,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -120,6 +121,8 @@ type host struct {
 	gate   *rig.Gate
 	hookd  *rig.Daemon
 	marked map[string]string // where refs stood at the last mark
+
+	impostor *impostor // in hookd's place; nil: none
 }
 
 type hostKey struct{}
@@ -154,6 +157,9 @@ func setup(env *testscript.Env) error {
 	env.Values[hostKey{}] = h
 	env.Defer(func() {
 		defer h.rig.Clean()
+		if h.impostor != nil {
+			h.impostor.stop()
+		}
 		if h.hookd != nil {
 			h.hookd.Stop()
 			if env.T().(interface{ Failed() bool }).Failed() {
