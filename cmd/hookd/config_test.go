@@ -42,15 +42,10 @@ func TestNoVerbRunsPushedCodeBesideASecret(t *testing.T) {
 }
 
 func TestTheRunnerGetsWhatTheConfigurationSays(t *testing.T) {
-	repo, err := repositoryOf(config.Replayed{Disclose: "lane", Roots: []string{"/opt/a"}, Node: "/opt/node", Judge: "/srv/judge",
-		Build: &config.Build{Run: [][]string{{"make"}}, Output: []string{"build"}, Time: 1, Tmp: 2, Memory: 3}})
+	repo, err := repositoryOf(config.Replayed{Disclose: "lane", Roots: []string{"/opt/a"}, Node: "/opt/node", Judge: "/srv/judge"})
 	ok(t, err)
 	if len(repo.Roots) != 1 || repo.Node != "/opt/node" || repo.JudgeLibrary != "/srv/judge" {
 		t.Errorf("%+v", repo)
-	}
-	b := repo.Build
-	if b == nil || b.Run[0][0] != "make" || b.Output[0] != "build" || b.Time != 1 || b.Tmp != 2 || b.Memory != 3 {
-		t.Errorf("%+v", b)
 	}
 	want := runner.Limits{Call: 1, Load: 2, Property: 3, Lane: 4, Replay: 5, Memory: 6, Tmp: 7, Processes: 8}
 	if got := limitsOf(config.Hookd{Limits: config.Limits{Call: 1, Load: 2, Property: 3, Lane: 4, Replay: 5, Memory: 6, Tmp: 7, Processes: 8}}); got != want {

@@ -406,15 +406,8 @@ func repositoryOf(r config.Replayed) (runner.Repository, error) {
 	}
 	sum := sha256.Sum256(table.YAML())
 	return runner.Repository{ID: r.ID, Name: r.Name, SealFor: r.SealFor, Python: r.Python, Library: r.Library, Roots: r.Roots, Node: r.Node,
-		JudgeLibrary: r.Judge, Source: r.Source, Build: buildOf(r.Build), Disclose: disclose, Table: table,
+		JudgeLibrary: r.Judge, Source: r.Source, Disclose: disclose, Table: table,
 		TableSHA: hex.EncodeToString(sum[:]), Report: r.Report}, nil
-}
-
-func buildOf(b *config.Build) *runner.Build {
-	if b == nil {
-		return nil
-	}
-	return &runner.Build{Run: b.Run, Output: b.Output, Time: b.Time, Tmp: b.Tmp, Memory: b.Memory}
 }
 
 func tableOf(file string) (policy.Table, error) {

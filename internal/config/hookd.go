@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"net"
 	"path"
 	"slices"
@@ -57,16 +56,37 @@ const (
 	groupUIDs   = 2
 	uidsAWorker = 4
 	singleSlots = 64 // commands at a time with a single uid
+
+	// A larger range has a part for replays by hand, as package sandbox says.
+	rangeWithShare = 32
+	shareAtMost    = 16
 )
+
+// slots is how many commands can run at a time in a daemon.
+func (s Sandbox) slots() int {
+	if s.Count == 0 {
+		return singleSlots
+	}
+	slots := s.Count - groupUIDs
+	if slots >= rangeWithShare {
+		slots -= min(shareAtMost, slots/4)
+	}
+	return slots
+}
+
+// uidsFor is the smallest range for a number of workers.
+func uidsFor(workers int) int {
+	s := Sandbox{Count: groupUIDs + uidsAWorker*workers}
+	for s.slots() < uidsAWorker*workers {
+		s.Count++
+	}
+	return s.Count
+}
 
 // ParkedAtMost is Parked, less what the uids do not give: a candidate that waits
 // must not take the place of one that works.
 func (h Hookd) ParkedAtMost() int {
-	slots := singleSlots
-	if h.Sandbox.Count > 0 {
-		slots = h.Sandbox.Count - groupUIDs
-	}
-	return max(0, min(h.Parked, slots-2*uidsAWorker*h.Workers))
+	return max(0, min(h.Parked, h.Sandbox.slots()-2*uidsAWorker*h.Workers))
 }
 
 // Limits of replays.
@@ -88,20 +108,11 @@ type Replayed struct {
 	Node     string   // absolute path of Node; empty: none
 	Judge    string   // root of what properties may import besides; empty: none
 	Source   []string // directories of the tree on the import path, "." is the root
-	Build    *Build   // nil: nothing is built
 	Disclose string   // none, lane or ids
 	Policy   string   // file with a decision table; empty: the built-in one
 	Report   bool     // a contributor's own report must come along and say the same
 
 	lines map[string]int // of what is bound into sandboxes
-}
-
-// Build is what is run over the pushed tree before anything is asked of it.
-type Build struct {
-	Run         [][]string // commands, one after the other
-	Output      []string   // directories below the tree that are kept
-	Time        time.Duration
-	Tmp, Memory int64
 }
 
 // RefSeal is a sealed tree of its own for some protected refs.
@@ -165,15 +176,8 @@ func readHookd(root value) Hookd {
 		Repositories: readReplayed(f.need("repositories")),
 	}
 	h.Clients = readClients(f.need("clients"), h)
-	if s := h.Sandbox; s.Count > 0 && s.Count-groupUIDs < uidsAWorker*h.Workers {
-		f.get("sandbox").fault("%d uids are too few for %d workers; %d are needed, and one more for each parked candidate", s.Count, h.Workers,
-			groupUIDs+uidsAWorker*h.Workers)
-	}
-	for i, r := range h.Repositories {
-		if r.Build != nil && r.Build.Time > h.Limits.Replay {
-			root.r.note(r.lines["build"], fmt.Sprintf("repositories[%d].build", i),
-				fmt.Sprintf("time %s is more than a whole replay may take (limits.replay %s)", r.Build.Time, h.Limits.Replay))
-		}
+	if s := h.Sandbox; s.Count > 0 && s.slots() < uidsAWorker*h.Workers {
+		f.get("sandbox").fault("%d uids are too few for %d workers; %d are needed, and one more for each parked candidate", s.Count, h.Workers, uidsFor(h.Workers))
 	}
 	return h
 }
@@ -320,7 +324,6 @@ func readOneReplayed(v value) Replayed {
 		Roots:    f.get("roots").list(value.root),
 		Node:     f.get("node").absPath(),
 		Judge:    f.get("judge_library").absPath(),
-		Build:    readBuild(f.get("build")),
 		Source:   []string{".", "src"},
 		Disclose: f.get("disclose").oneOf("lane", "none", "lane", "ids"),
 		Policy:   f.get("policy").absPath(),
@@ -333,6 +336,9 @@ func readOneReplayed(v value) Replayed {
 		r.Source = f.get("source").list(value.below)
 	}
 	unique(f.get("roots").itemsAgain(), r.Roots)
+	if f.has("build") {
+		f.get("build").fault("this version runs no build step; what is built beforehand can be in library or roots")
+	}
 	r.lines = linesOf(f)
 	for _, p := range f.get("seals").pairs() {
 		if _, err := policy.ParseRefPattern(p.key); err != nil {
@@ -341,34 +347,6 @@ func readOneReplayed(v value) Replayed {
 		r.Seals = append(r.Seals, RefSeal{Pattern: p.key, Dir: p.value.absPath()})
 	}
 	return r
-}
-
-func readBuild(v value) *Build {
-	if !v.present() {
-		return nil
-	}
-	f := v.mapping("run", "output", "time", "tmp", "memory")
-	b := &Build{
-		Output: f.need("output").list(value.inside),
-		Time:   f.get("time").duration(5*time.Minute, time.Second, 24*time.Hour),
-		Tmp:    f.get("tmp").size(1<<30, 1<<20, 1<<40),
-		Memory: f.get("memory").size(1<<30, 32<<20, 1<<40),
-	}
-	for _, command := range f.need("run").items() {
-		b.Run = append(b.Run, command.list(value.str))
-	}
-	unique(f.get("output").itemsAgain(), b.Output)
-	return b
-}
-
-// inside answers a directory of the tree that is not the tree itself.
-func (v value) inside() string {
-	s := v.below()
-	if s == "." {
-		v.fault("is the whole tree; name the directories that the commands fill")
-		return ""
-	}
-	return s
 }
 
 // name answers a word that can stand in a path and on a command line.
