@@ -116,6 +116,9 @@ func TestOpenRefusesLessThanItWasAskedFor(t *testing.T) {
 		says string
 	}{
 		{"no bubblewrap", Config{Bwrap: "/no/bwrap"}, "install the package bubblewrap"},
+		{"a cgroup", Config{Cgroup: "/sys/fs/cgroup/x"}, "makes no groups"},
+		{"a tier that there is not", Config{Tier: 3}, "no tier 3"},
+		{"tier 2 with a single uid", Config{Tier: 2}, "range of uids"},
 		{"no user namespaces", Config{Bwrap: fake}, "No permissions to create new namespace"},
 		{"own uid in the range", Config{UIDs: UIDs{First: os.Getuid() - 1, Count: 9}}, "hookd's own uid"},
 		{"range too short", Config{UIDs: UIDs{First: testFirst, Count: 2}}, "at least 3"},

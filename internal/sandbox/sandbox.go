@@ -50,13 +50,14 @@ type Config struct {
 	PythonRoots []string
 	// Tier pins 1 or 2; 0 takes the first that this host offers.
 	Tier int
-	// Cgroup is the cgroup below which commands get groups of their own, "none",
-	// or empty for hookd's own where it may make groups there.
+	// Cgroup is "none" or empty; a group for commands is refused, since none is made
+	// yet.
 	Cgroup string
 	// Reclaim ends what an earlier hookd left running in the range of uids. Only
 	// who holds the lock of the data directory may ask for it.
 	Reclaim bool
-	// Beside runs next to a daemon that has the same range of uids.
+	// Beside runs next to a daemon that has the same range of uids, in the part of
+	// it that is kept for that.
 	Beside bool
 	// Development runs commands with no sandbox at all. It is never chosen for
 	// want of something better.
@@ -132,6 +133,9 @@ func (sb *Sandbox) open(ctx context.Context) error {
 		sb.fillSlots(0, singleUIDSlots)
 		sb.thread = startSpawner()
 		return nil
+	}
+	if c := sb.config.Cgroup; c != "" && c != "none" {
+		return fmt.Errorf("cgroup %q: this version makes no groups for commands; leave it out, or say none", c)
 	}
 	if !ready.Load() {
 		return errors.New("this program does not call sandbox.Init first in main")

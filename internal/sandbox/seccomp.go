@@ -177,7 +177,7 @@ func withoutNamespaces() []statement {
 	p = append(p, onCall(unix.SYS_SOCKET, end(noFamily))...)
 	// A pair of datagram sockets could still be sent elsewhere, by a path; those of
 	// a stream are connected for good. The type may carry flags.
-	pair := []statement{argument(0), statement{Code: jumpEqual, K: unix.AF_UNIX, Jt: 1}, end(noFamily), argument(1), mask(0xf)}
+	pair := []statement{argument(0), {Code: jumpEqual, K: unix.AF_UNIX, Jt: 1}, end(noFamily), argument(1), mask(0xf)}
 	p = append(p, onCall(unix.SYS_SOCKETPAIR, append(pair, oneOf(noFamily, unix.SOCK_STREAM, unix.SOCK_SEQPACKET)...)...)...)
 	return append(p, onCall(unix.SYS_SENDTO, argument(4), statement{Code: jumpEqual, K: 0, Jt: 1}, end(notAllowed),
 		load(offsetArgs+8*4+4), test(jumpEqual, 0), end(allow), end(notAllowed))...)
