@@ -520,6 +520,8 @@ class ProxyModule(types.ModuleType):
     def __getattribute__(self, name):
         if name == "__dict__":
             refuse("module dict")
+        if name == "__doc__":
+            return SESSION.get(self, name)
         return object.__getattribute__(self, name)
 
     def __getattr__(self, name):
@@ -556,8 +558,15 @@ for _name in ("iter", "len", "getitem", "contains", "bool", "eq", "ne", "repr", 
 Listing.__getattr__ = _unlisted("attribute")
 
 
+class Doc:
+    """The documentation of a proxied class, and of an object of it."""
+
+    def __get__(self, v, cls):
+        return SESSION.get(cls if v is None else v, "__doc__")
+
+
 def _class_dict(kind, number, dunders, extra, module, qualname):
-    space = {"__module__": module, "__qualname__": qualname, "_sg_number": number, "_sg_kind": kind, "_sg_dunders": frozenset(dunders)}
+    space = {"__module__": module, "__qualname__": qualname, "__doc__": Doc(), "_sg_number": number, "_sg_kind": kind, "_sg_dunders": frozenset(dunders)}
     if kind == "e":
         if not extra[0]:
             space["__slots__"] = ("_name_", "_value_")
