@@ -290,7 +290,7 @@ func (b *bench) try(t *testing.T, c cheat) {
 func (b *bench) cheated(t *testing.T, c cheat, k *commit) {
 	v, err := b.ask(t, k)
 	p, told := b.packet(t, v)
-	if got := verdict(v); got != c.says || len(v.Rows) > 1 && c.class[0] == 'F' {
+	if got := verdict(v); got != c.says {
 		t.Errorf("%s: %s, wanted %s (%v)\n%+v\n%s", k.ref, got, c.says, err, v, told)
 	}
 	if !strings.Contains(told, c.note) {
@@ -328,13 +328,13 @@ func (b *bench) ask(t *testing.T, k *commit) (replay.Verdict, error) {
 		Protected: []string{"freeze.json", "oracles/"}, Forbidden: []string{"sealed/"},
 	}
 	where := wire.Config{Address: "unix:" + b.hookd.Socket, HostKey: b.hookd.HostKey, ClientKeyFile: b.hookd.ClientKey,
-		Timing: replay.Timing{Connect: 30 * time.Second, Wait: 5 * time.Minute}}
+		Timing: replay.Timing{Connect: 30 * time.Second, Wait: 20 * time.Minute}}
 	return wire.Ask(context.WithoutCancel(t.Context()), where, r, func(context.Context, []string, io.Writer) error {
 		return errors.New("hookd asks for what it has")
 	}, nil)
 }
 
-// verdict is a verdict in one word: the row, the cause, or that it was accepted.
+// verdict is a verdict in one word: the first row, the cause, or that it was accepted.
 func verdict(v replay.Verdict) string {
 	switch v.Outcome {
 	case replay.Eligible:

@@ -14,6 +14,7 @@ import (
 
 const (
 	attackDir   = "../../testdata/attacks"
+	cheatDir    = "../../testdata/cheats"
 	threatModel = "../../docs/threat-model.md"
 )
 
@@ -159,7 +160,7 @@ func TestThreatModelNamesEveryAttackAndEveryTest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := map[string]string{} // attack scripts, and the class of their row
+	named := map[string]string{} // attack scripts and cheats, and the class of their row
 	seen := map[string]bool{}
 	tests := goTests(t)
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
@@ -176,7 +177,7 @@ func TestThreatModelNamesEveryAttackAndEveryTest(t *testing.T) {
 			name := q[1]
 			switch {
 			case tests[name], exists("testdata/script/" + name + ".txtar"), exists("../../scripts/test/" + name):
-			case exists(filepath.Join(attackDir, name+".txtar")):
+			case exists(filepath.Join(attackDir, name+".txtar")), exists(filepath.Join(cheatDir, name+".txtar")):
 				named[name] = class
 			default:
 				t.Errorf("%s: there is no test %q", class, name)
@@ -193,6 +194,16 @@ func TestThreatModelNamesEveryAttackAndEveryTest(t *testing.T) {
 	for _, a := range attacks(t) {
 		if named[a.name] != a.class {
 			t.Errorf("%s is named in no row of class %s", a.name, a.class)
+		}
+	}
+	cheats, err := filepath.Glob(filepath.Join(cheatDir, "*.txtar"))
+	if err != nil || len(cheats) == 0 {
+		t.Fatalf("no cheats found: %v", err)
+	}
+	for _, file := range cheats { // internal/cheat holds their names to their classes
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		if class, _, _ := strings.Cut(name, "_"); named[name] != strings.ToUpper(class) {
+			t.Errorf("%s is named in no row of its class", name)
 		}
 	}
 }
