@@ -243,7 +243,7 @@ func (k *killer) next(commit string, good, moved bool, said func(string)) {
 // push has ended.
 func (k *killer) disturbed(commit string, v victim) (end, string, bool) {
 	k.Helper()
-	e, err := watch(1+k.rng.IntN(k.steps), k.dirs()...)
+	e, err := watch(1+k.rng.IntN(k.steps*3/4), k.dirs()...)
 	k.must(err)
 	var moment <-chan time.Time
 	reached := e.reached

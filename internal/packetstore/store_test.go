@@ -173,7 +173,7 @@ func TestGetWantsAnUnambiguousPrefix(t *testing.T) {
 	alike, _ := keyOf(ids[0][:4] + strings.Repeat("0", 60))
 	s.remember(alike)
 	for _, n := range []int{4, 5} { // half a byte counts
-		want := error(ErrNotFound)
+		want := ErrNotFound
 		if ids[0][:n] == ids[0][:4]+strings.Repeat("0", n-4) {
 			want = ErrAmbiguous
 		}
