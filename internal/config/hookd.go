@@ -43,8 +43,7 @@ type Sandbox struct {
 	First, Count int
 	// Tier pins one; 0 is the first that the host offers.
 	Tier int
-	// Cgroup is a directory below /sys/fs/cgroup, "none", or empty: hookd's own
-	// group where it may make others below it.
+	// Cgroup is "none", or empty for whatever can be had.
 	Cgroup string
 	// Development runs without a sandbox, and without a sealed tree.
 	Development bool
@@ -256,7 +255,7 @@ func (v value) tier() int {
 	return i
 }
 
-// cgroup answers a directory, none, or nothing for auto.
+// cgroup answers none, or nothing for auto.
 func (v value) cgroup() string {
 	if !v.present() {
 		return ""
@@ -267,14 +266,12 @@ func (v value) cgroup() string {
 		return ""
 	case s == "none":
 		return s
-	case !strings.HasPrefix(s, "/"):
-		v.fault("is %q; auto, none or the directory of a cgroup is needed", s)
-		return ""
-	case !strings.HasPrefix(s, "/sys/fs/cgroup/"):
-		v.fault("%q is no directory below /sys/fs/cgroup", s)
+	case strings.HasPrefix(s, "/"):
+		v.fault("%q: this version makes no groups for commands; leave it out, or say none", s)
 		return ""
 	default:
-		return v.absPath()
+		v.fault("is %q; auto or none is needed", s)
+		return ""
 	}
 }
 

@@ -723,7 +723,9 @@ unit() {
 		RestrictRealtime=yes
 		RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 		KeyringMode=private
+		# A command that the kernel ends for its memory does not end hookd.
 		Delegate=yes
+		OOMPolicy=continue
 		TasksMax=4096
 		LimitCORE=0
 		# Not set, because the sandboxes need them: RestrictNamespaces, PrivateDevices,
