@@ -507,7 +507,8 @@ func (r *Runner) Exec(ctx context.Context, peer wire.Peer, argv []string, stdout
 
 // status tells a person how the daemon is, about repositories that are his.
 func (r *Runner) status(peer wire.Peer, w io.Writer) {
-	fmt.Fprintf(w, "hookd %s, up %s, sandbox %s\n", r.Version, r.Now().Sub(r.started).Truncate(time.Second), r.Sandbox.Tier())
+	free, total := r.Sandbox.Slots()
+	fmt.Fprintf(w, "hookd %s, up %s, sandbox %s, %d of %d commands free\n", r.Version, r.Now().Sub(r.started).Truncate(time.Second), r.Sandbox.Tier(), free, total)
 	for _, repo := range r.Repositories {
 		if !peer.May(repo.ID) {
 			continue
