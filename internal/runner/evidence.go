@@ -234,7 +234,7 @@ func (c *judgement) plan(ctx context.Context) error {
 			continue
 		}
 		p := &part{kind: k, key: laneKey{Lane: k.String(), Repository: c.repo.ID, Code: code, Paths: c.paths.digest, Runner: id.Version, Python: id.Python,
-			Library: id.Library, Roots: c.repo.Roots, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes, Materialised: id.Materialised}}
+			Library: id.Library, Roots: id.Roots, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes, Materialised: id.Materialised}}
 		if k == publicInvariants {
 			p.key.Oracles = c.oracles.id
 		} else {

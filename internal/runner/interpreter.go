@@ -24,6 +24,7 @@ import (
 type identity struct {
 	Python, Library, Version string
 	Node, Judge              string // of what the repository names besides; empty: nothing
+	Roots                    []string
 	Materialised             string // how trees are made here
 }
 
@@ -74,6 +75,13 @@ func (p *python) Identity(ctx context.Context, repo Repository) (identity, error
 	id := identity{Python: made.identity, Version: p.Version + " " + made.version, Materialised: p.materialised()}
 	if id.Library, err = p.library(repo.Library); err != nil {
 		return id, err
+	}
+	for _, root := range repo.Roots {
+		seen, err := p.library(root)
+		if err != nil {
+			return id, err
+		}
+		id.Roots = append(id.Roots, seen)
 	}
 	id.Judge, err = p.library(repo.JudgeLibrary)
 	return id, err
