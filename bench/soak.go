@@ -305,7 +305,7 @@ func (k *soak) flat() error {
 		room     int
 	}{
 		{"descriptors", first.descriptors, last.descriptors, 4},
-		{"threads", first.threads, last.threads, 6},
+		{"threads", first.threads, last.threads, 32}, // as many as were ever blocked at once
 		{"processes", first.processes, last.processes, 0},
 		{"mounts", first.mounts, last.mounts, 0},
 		{"packs", 0, last.packs, 60},
