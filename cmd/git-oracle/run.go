@@ -26,6 +26,7 @@ type runOptions struct {
 	commit    string
 	asJSON    bool
 	python    string
+	node      string
 	sources   []string
 	noHarness bool
 	harness   string
@@ -63,6 +64,7 @@ a contributor's own run with a clean one.`,
 	flags.StringArrayVar(&opts.ids, "id", nil, "only this invariant (again for more), and no harness unless its command is given")
 	flags.StringVar(&opts.commit, "commit", "", "run the files of `REV`, checked out into a temporary directory")
 	flags.BoolVar(&opts.asJSON, "json", false, "print "+runSchema+" as JSON")
+	flags.StringVar(&opts.node, "node", "", "the Node `PATH` for entries node:… (default: node)")
 	flags.StringVar(&opts.python, "python", "", "the interpreter `PATH` (default: python3)")
 	flags.StringArrayVar(&opts.sources, "source", nil, "a `DIR` that modules are imported from (again for more; default: git config oracle.source, else the top)")
 	flags.BoolVar(&opts.noHarness, "no-harness", false, "leave the harness out")

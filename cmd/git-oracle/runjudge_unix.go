@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,10 +12,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/sealgate/sealgate/internal/candidate"
 	"github.com/sealgate/sealgate/internal/judge"
 	"github.com/sealgate/sealgate/internal/oracle"
 	"github.com/sealgate/sealgate/internal/proc"
@@ -36,6 +39,11 @@ func (c *clone) judgeHere(ctx context.Context, s *subject, wanted []oracle.Invar
 	config, err := c.judgeConfig(ctx, s, opts)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(wanted, func(v oracle.Invariant) bool { return v.Node }) {
+		if config.Node, err = nodeDriver(ctx, s, opts.node); err != nil {
+			return nil, err
+		}
 	}
 	for _, inv := range wanted {
 		config.Invariants = append(config.Invariants, judge.Invariant{Invariant: inv})
@@ -102,6 +110,42 @@ func (c *clone) judgeConfig(ctx context.Context, s *subject, opts runOptions) (j
 	return config, nil
 }
 
+// oldestNode is the first version that the driver runs on.
+const oldestNode = 18
+
+// nodeDriver is the driver for entries of Node. Where there is no Node, and none was
+// named, there is no driver: the entries did not run.
+func nodeDriver(ctx context.Context, s *subject, named string) (candidate.Kit, error) {
+	hint := "name another:  git oracle run --node PATH"
+	got, err := proc.Run(ctx, proc.Spec{Path: cmp.Or(named, "node"), Args: []string{"-p", "process.execPath + '\\n' + process.versions.node"}, Env: os.Environ(), Timeout: 30 * time.Second})
+	if err != nil && named == "" {
+		return candidate.Kit{}, nil
+	}
+	if err == nil && got.Code != 0 {
+		err = errors.New(strings.TrimSpace(string(got.Stderr)))
+	}
+	if err != nil {
+		return candidate.Kit{}, undecided(fmt.Sprintf("find Node (%s)", quoted(named)), err, hint)
+	}
+	path, version, _ := strings.Cut(strings.TrimSpace(string(got.Stdout)), "\n")
+	major, err := strconv.Atoi(strings.SplitN(version, ".", 2)[0])
+	if err != nil || !filepath.IsAbs(path) {
+		return candidate.Kit{}, undecided(fmt.Sprintf("find Node (%s): it says %.200q", quoted(named), got.Stdout), nil, hint)
+	}
+	if major < oldestNode {
+		return candidate.Kit{}, undecided(fmt.Sprintf("%s is Node %s, and the driver needs %d or newer", quoted(path), version, oldestNode), nil, hint)
+	}
+	dir := filepath.Join(s.scratch, "node")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return candidate.Kit{}, undecided("make a temporary directory", err)
+	}
+	kit, err := candidate.PrepareNode(ctx, unboxed.Starter{}, path, dir)
+	if err != nil {
+		return candidate.Kit{}, undecided("prepare the driver", err)
+	}
+	return kit, nil
+}
+
 // sources are the directories that modules are imported from; nil is the top.
 func (c *clone) sources(ctx context.Context) ([]string, error) {
 	out, err := c.out(ctx, "config", "-z", "--get-all", "oracle.source")
@@ -126,7 +170,7 @@ type interpreter struct {
 	packages string // directory of what is installed for it; empty is none
 }
 
-const askPython = `import json, sys, sysconfig; print(json.dumps([sys.executable, sysconfig.get_path("purelib"), sys.version_info[:2]]))`
+const askPython = `import json, platform, sys, sysconfig; print(json.dumps([sys.executable, sysconfig.get_path("purelib"), sys.version_info[:2], platform.python_implementation()]))`
 
 // findPython asks an interpreter where it is: a version manager's shim costs
 // every start, and the driver is started without its packages.
@@ -142,13 +186,16 @@ func findPython(ctx context.Context, named string) (interpreter, error) {
 	if err != nil {
 		return interpreter{}, undecided(fmt.Sprintf("find Python (%s)", quoted(named)), err, hint)
 	}
-	var path, library string
+	var path, library, name string
 	var version []int
-	if err := json.Unmarshal(got.Stdout, &[]any{&path, &library, &version}); err != nil || path == "" || len(version) != 2 {
+	if err := json.Unmarshal(got.Stdout, &[]any{&path, &library, &version, &name}); err != nil || path == "" || len(version) != 2 {
 		return interpreter{}, undecided(fmt.Sprintf("find Python (%s): it says %.200q", quoted(named), got.Stdout), nil, hint)
 	}
 	if version[0] != 3 || version[1] < 8 {
 		return interpreter{}, undecided(fmt.Sprintf("%s is Python %d.%d, and the drivers need 3.8 or newer", quoted(named), version[0], version[1]), nil, hint)
+	}
+	if name != "CPython" {
+		return interpreter{}, undecided(fmt.Sprintf("%s is %s, and the drivers need CPython", quoted(named), name), nil, hint)
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

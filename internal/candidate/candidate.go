@@ -142,6 +142,7 @@ func command(c Config) ([]string, []sandbox.Bind) {
 	if c.Library != "" {
 		argv = append(argv, LibraryDir)
 		binds = append(binds, sandbox.Bind{Source: c.Library, Target: LibraryDir})
+		binds = append(binds, topPackages(c.Kit, c.Library)...)
 	}
 	return argv, append(binds, inPlace(c.Kit.Roots, c.Roots)...)
 }

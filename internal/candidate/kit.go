@@ -38,6 +38,9 @@ type Kit struct {
 	flags  []string
 	driver string
 	argv   []string // of a driver in another language; the rest is empty then
+	// packages is a directory of the library that such a language finds at the top of
+	// the file system; empty is none.
+	packages string
 }
 
 // Ready says that there is a driver.

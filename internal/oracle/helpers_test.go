@@ -80,7 +80,7 @@ func checkSet(t testing.TB, s Set) {
 		if slices.Contains(s.Broken, i.ID) || !slices.Contains(s.IDs, i.ID) {
 			t.Errorf("%q is to be judged: broken %q, ids %q", i.ID, s.Broken, s.IDs)
 		}
-		if i.Kind == Unknown || len(i.Rows) == 0 || i.Exec == (i.Module != "") || i.Kind == Bound != i.Min.IsSet() {
+		if i.Kind == Unknown || len(i.Rows) == 0 || (i.Exec || i.Node) == (i.Module != "") || i.Exec && i.Node || (i.Exec || i.Node) != (i.Path != "") || i.Kind == Bound != i.Min.IsSet() {
 			t.Errorf("%q is to be judged, and is %+v", i.ID, i)
 		}
 	}

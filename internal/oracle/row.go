@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ const (
 	maxRepeat  = 100
 	maxSeed    = math.MaxUint32 // what numpy takes
 	execPrefix = "exec:"
+	nodePrefix = "node:"
 )
 
 // field says where a key may stand.
@@ -126,22 +128,61 @@ func (r *rowReader) entry(c *claim) {
 		r.fault("bad-entry", v.line, "entry %s is longer than %d", shown(v.text), maxEntry)
 		return
 	}
-	path, exec := strings.CutPrefix(v.text, execPrefix)
-	if exec {
+	if path, exec := strings.CutPrefix(v.text, execPrefix); exec {
 		c.Exec, c.Path = true, path
-		if what := badTreePath(path); what != "" {
-			r.fault("bad-entry", v.line, "entry %s: the path %s", shown(v.text), what)
-		} else if path == Dir || strings.HasPrefix(path, Dir+"/") {
-			r.fault("bad-entry", v.line, "entry %s: nothing below oracles is laid out where the code runs", shown(v.text))
-		}
+		r.entryPath(v, path)
+		return
+	}
+	if rest, node := strings.CutPrefix(v.text, nodePrefix); node {
+		r.nodeEntry(c, v, rest)
 		return
 	}
 	module, name, _ := strings.Cut(v.text, ":")
 	c.Module, c.Name = module, name
 	if !isDotted(module) || !isDotted(name) {
-		r.fault("bad-entry", v.line, "entry %s is neither package.module:function nor exec:path", shown(v.text))
+		r.fault("bad-entry", v.line, "entry %s is neither package.module:function nor exec:path nor node:path.js:function", shown(v.text))
 	}
 }
+
+// entryPath is a path of what is laid out where the code runs.
+func (r *rowReader) entryPath(v tomlValue, path string) bool {
+	if what := badTreePath(path); what != "" {
+		r.fault("bad-entry", v.line, "entry %s: the path %s", shown(v.text), what)
+		return false
+	}
+	if path == Dir || strings.HasPrefix(path, Dir+"/") {
+		r.fault("bad-entry", v.line, "entry %s: nothing below oracles is laid out where the code runs", shown(v.text))
+		return false
+	}
+	return true
+}
+
+// nodeFiles are the names by which Node knows what a file is.
+var nodeFiles = []string{".js", ".mjs", ".cjs"}
+
+// nodeEntry is path.js:name; the last colon parts them.
+func (r *rowReader) nodeEntry(c *claim, v tomlValue, rest string) {
+	c.Node = true
+	at := strings.LastIndexByte(rest, ':')
+	if at < 0 {
+		r.fault("bad-entry", v.line, "entry %s names no function: node:path.js:function", shown(v.text))
+		return
+	}
+	c.Path, c.Name = rest[:at], rest[at+1:]
+	if !r.entryPath(v, c.Path) {
+		return
+	}
+	known := func(suffix string) bool { return strings.HasSuffix(c.Path, suffix) && path.Base(c.Path) != suffix }
+	switch {
+	case !slices.ContainsFunc(nodeFiles, known):
+		r.fault("bad-entry", v.line, "entry %s: Node's files end with .js, .mjs or .cjs", shown(v.text))
+	case !isNodeName(c.Name):
+		r.fault("bad-entry", v.line, "entry %s: a function of Node is words of A-Z a-z 0-9 _ $ with dots between them", shown(v.text))
+	}
+}
+
+// isNodeName is isDotted with the dollar that names of Node may have.
+func isNodeName(s string) bool { return isDotted(strings.ReplaceAll(s, "$", "_")) }
 
 // isDotted is one ASCII identifier or more, with dots between them.
 func isDotted(s string) bool {

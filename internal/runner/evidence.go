@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -242,6 +243,9 @@ func (c *judgement) plan(ctx context.Context) error {
 		}
 		if k == properties {
 			p.key.Judge = id.Judge
+		}
+		if asksNode(c.lists[k]) {
+			p.key.Node = cmp.Or(id.Node, "none")
 		}
 		if p.digest, err = p.key.digest(); err != nil {
 			return err

@@ -83,8 +83,18 @@ func (p *python) Identity(ctx context.Context, repo Repository) (identity, error
 		}
 		id.Roots = append(id.Roots, seen)
 	}
-	id.Judge, err = p.library(repo.JudgeLibrary)
-	return id, err
+	if id.Judge, err = p.library(repo.JudgeLibrary); err != nil {
+		return id, err
+	}
+	if repo.Node == "" {
+		return id, nil
+	}
+	node, err := p.node(ctx, repo)
+	if err != nil {
+		return id, err
+	}
+	id.Node = node.version + " " + node.identity
+	return id, nil
 }
 
 // fresh is how long an interpreter or a library that was looked at is taken to be
@@ -128,6 +138,33 @@ func (in *interpreters) ready(ctx context.Context, repo Repository) (Repository,
 		repo.Library = made.venv
 	}
 	return repo, made, in.checkLibraries(ctx, made, repo)
+}
+
+// node answers what a repository's entries for Node run on.
+func (in *interpreters) node(ctx context.Context, repo Repository) (*prepared, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.prepare(ctx, "node", repo.Node, findNode, candidate.PrepareNode)
+}
+
+// nodeKit is the driver for those of the invariants that ask Node, or none.
+func (in *interpreters) nodeKit(ctx context.Context, repo Repository, lists map[laneKind][]judge.Invariant) (candidate.Kit, error) {
+	asked := false
+	for _, list := range lists {
+		asked = asked || asksNode(list)
+	}
+	if repo.Node == "" || !asked {
+		return candidate.Kit{}, nil
+	}
+	made, err := in.node(ctx, repo)
+	if err != nil {
+		return candidate.Kit{}, err
+	}
+	return made.kit, nil
+}
+
+func asksNode(list []judge.Invariant) bool {
+	return slices.ContainsFunc(list, func(v judge.Invariant) bool { return v.Node })
 }
 
 type (

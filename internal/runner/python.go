@@ -107,6 +107,9 @@ func (p *python) Run(ctx context.Context, w work) (*evidence, error) {
 	}
 	c := p.config(repo, made.kit, w.tree.Parent)
 	c.Root = w.tree.Name
+	if c.Node, err = p.nodeKit(ctx, repo, w.invariants); err != nil {
+		return nil, err
+	}
 	lot := p.unpark(w.repo.ID, c)
 	defer p.park(w.repo.ID, c)
 	defer lot.close()

@@ -50,6 +50,13 @@ func documented(t *testing.T) [][2]string {
 func TestTheDocumentsDialogueIsWhatDriversSay(t *testing.T) {
 	frames := documented(t)
 	t.Run("python", func(t *testing.T) { Dialogue(t, pythonDriver(t), frames) })
+	t.Run("node", func(t *testing.T) {
+		spelt := slices.Clone(frames)
+		for i := range spelt {
+			spelt[i][0] = strings.Replace(spelt[i][0], "kit_functions", "kit_functions.js", 1)
+		}
+		Dialogue(t, nodeDriver(t), spelt)
+	})
 	t.Run("sample", func(t *testing.T) {
 		for i := range frames {
 			frames[i][0] = strings.Replace(frames[i][0], "kit_functions", "KitFunctions", 1)

@@ -1,0 +1,1 @@
+exports.here = () => 'elsewhere';
