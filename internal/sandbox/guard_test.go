@@ -78,7 +78,7 @@ func TestKilledInABurstLeavesNothing(t *testing.T) {
 	}
 	mark := fmt.Sprintf("2360679.%d", os.Getpid())
 	dir := reachable(t)
-	kills := 20
+	kills := 8
 	if n, err := strconv.Atoi(os.Getenv("SEALGATE_SANDBOX_TEST_KILLS")); err == nil {
 		kills = n
 	}
