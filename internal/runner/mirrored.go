@@ -105,7 +105,7 @@ func mirrorTree(ctx context.Context, parent, name string, f filling, most int) (
 	made := rand.Text() // a tree that stays has a dash in its name
 	m := &mirrored{f, most}
 	if err := m.directory(ctx, filepath.Join(parent, name), filepath.Join(parent, made)); err != nil {
-		return "", errors.Join(fmt.Errorf("lay out tree the other way round: %w", err), os.RemoveAll(filepath.Join(parent, made)))
+		return "", errors.Join(fmt.Errorf("lay out tree the other way round: %w", err), dropTree(parent, made))
 	}
 	return made, nil
 }
@@ -180,10 +180,19 @@ func (p *python) drop(parent, name string) {
 		return
 	}
 	p.ending.Go(func() {
-		if err := os.RemoveAll(filepath.Join(parent, name)); err != nil {
+		if err := dropTree(parent, name); err != nil {
 			p.Log.Error().Err(err).Msg("tree of the second pass not deleted") // the next start does it
 		}
 	})
+}
+
+// dropTree deletes a tree, aside: the directory that the trees share cannot be listed.
+func dropTree(parent, name string) error {
+	aside := filepath.Join(filepath.Dir(parent), ".new-"+name)
+	if err := os.Rename(filepath.Join(parent, name), aside); err != nil {
+		return err
+	}
+	return os.RemoveAll(aside)
 }
 
 // materialised is how trees are made here.

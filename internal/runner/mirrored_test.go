@@ -104,16 +104,19 @@ func TestATreeThatCannotBeMadeTwiceLeavesNothing(t *testing.T) {
 		"a pipe in it": {func(tree string) { must(t, syscall.Mkfifo(filepath.Join(tree, "sub", "pipe"), 0o600)) }, 9, "neither file nor directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			above := t.TempDir()
+			dir := filepath.Join(above, "shelf")
 			must(t, os.MkdirAll(filepath.Join(dir, "a-tree", "sub"), 0o750))
 			must(t, os.WriteFile(filepath.Join(dir, "a-tree", "file"), nil, 0o600))
 			c.add(filepath.Join(dir, "a-tree"))
+			must(t, os.Chmod(dir, unlisted)) // as shelves are
 			made, err := mirrorTree(context.Background(), dir, "a-tree", oldestFirst, c.most)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%q, %v", made, err)
 			}
-			if left := list(t, dir); (len(left) == 1) != (c.want != "") {
-				t.Errorf("left %q", left)
+			must(t, os.Chmod(dir, 0o700))
+			if left := list(t, dir); (len(left) == 1) != (c.want != "") || len(list(t, above)) != 1 {
+				t.Errorf("left %q and %q", left, list(t, above))
 			}
 		})
 	}
