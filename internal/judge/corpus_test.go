@@ -202,6 +202,9 @@ func judgeModules(t *testing.T, modules []module, bug bool) map[string]Result {
 // with what the same modules say in plain Python. Each is judged as there, or refused
 // in the words that its file has; docs/properties.md tells.
 func TestOrdinaryModules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("run by root's tests")
+	}
 	modules := readModules(t)
 	plain := truth(t, modules)
 	good, bug := judgeModules(t, modules, false), judgeModules(t, modules, true)

@@ -85,6 +85,9 @@ var ordinary = []struct {
 }
 
 func TestOrdinaryPropertiesPassAndSeeTheBug(t *testing.T) {
+	if testing.Short() {
+		t.Skip("run by root's tests")
+	}
 	s := scene{limits: many, tree: files{}, properties: files{}, helpers: files{}}
 	for i, o := range ordinary {
 		if !strings.Contains(o.code, o.old) {

@@ -771,6 +771,9 @@ def holds(raw):
 }
 
 func TestRefusalsDecideWhateverHoldsReturnsAndTheirTwinsPass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("run by root's tests")
+	}
 	s := scene{limits: many, tree: refusedTree, properties: files{}}
 	for i, r := range refused {
 		s.properties[fmt.Sprintf("p%02drefused", i)] = r.property

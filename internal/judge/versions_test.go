@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,9 @@ var old = []struct{ name, code, old, new, property string }{
 
 // TestPropertiesWorkOnEveryPython judges what older interpreters do in another way.
 func TestPropertiesWorkOnEveryPython(t *testing.T) {
+	if testing.Short() {
+		t.Skip("run by root's tests")
+	}
 	tried := pythons()
 	if len(tried) == 0 {
 		t.Fatal("no CPython from 3.8 on")
@@ -150,5 +154,32 @@ func TestRecordsAreKeysWhereverTheyStand(t *testing.T) {
 		if r := results[fmt.Sprintf("p%02dbug", i)]; r.OK || !r.Ran {
 			t.Errorf("%s: on the bug: %s", n.name, r.summary())
 		}
+	}
+}
+
+// TestTheJudgesLibraryComesBeforePushedCode: what a property measures with is never the
+// pushed code's.
+func TestTheJudgesLibraryComesBeforePushedCode(t *testing.T) {
+	library := t.TempDir()
+	files{"approx.py": "def near(a, b):\n    return abs(a - b) < 0.01\n", "lib/note.txt": ""}.write(t, library)
+	const property = "from approx import near\nfrom lib import f\ndef holds(raw):\n    return near(f(2), 5)\n"
+	for name, want := range map[string]bool{"def f(x):\n    return 2.5 * x\n": true, "def f(x):\n    return 7\n": false} {
+		s := scene{tree: files{"lib.py": name, "approx.py": "def near(a, b):\n    return True\n"}, properties: files{"p": property}}
+		c := s.config(t)
+		c.JudgeLibrary = library
+		results, err := Properties(t.Context(), c, First())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := results[0]; !r.Ran || r.OK != want {
+			t.Errorf("%q: %s", name, r.summary())
+		}
+	}
+}
+
+func TestWhatIsShownNamesNoPlaceOfTheHost(t *testing.T) {
+	s := scene{tree: files{"lib.py": "import os\nraise RuntimeError(os.getcwd())\n"}, properties: files{"p": "import lib\ndef holds(raw):\n    return True\n"}}
+	if r := s.judge(t, First())["p"]; r.Loaded || !strings.Contains(r.Shown, "RuntimeError: /tree\n") || strings.Contains(r.Shown, os.TempDir()) {
+		t.Error(r.summary())
 	}
 }

@@ -418,6 +418,9 @@ class Driver:
         while tb is not None and tb.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
             tb = tb.tb_next
         text = "".join(traceback.format_exception(type(e), e, tb)).replace(self.base + "/", "")
+        for real, told in ((self.tree, "/tree"), (self.packages, "/library")):
+            if real:  # a sandbox that cannot mount leaves directories where they are on the host
+                text = text.replace(real, told)
         return text if len(text) <= SHOWN else text[:1024] + "\n...\n" + text[5 + 1024 - SHOWN:]
 
     def do_import(self, name):

@@ -1559,6 +1559,19 @@ def is_standard(name):
     return spec is not None and spec.origin is not None  # without one it is any directory of that name
 
 
+def library_paths(library):
+    """Where modules of the judge's own are, if it has any."""
+    if not library:
+        return []
+    return [library + "/lib/python%d.%d/site-packages" % sys.version_info[:2], library]
+
+
+def in_library(name):
+    """Whether the judge has a module of its own by this name: pushed code does not take its place."""
+    spec = importlib.machinery.PathFinder.find_spec(name, LIBRARY_PATHS) if LIBRARY_PATHS else None
+    return spec is not None and spec.origin is not None
+
+
 class Standard:
     """The names of the standard library's modules."""
 
@@ -1602,7 +1615,7 @@ class Main:
     def do_setup(self, names, paths):
         # a property may bear the name of what it is about; a sealed helper comes before pushed code
         own = {None} | {SEALED + "/" + p for p in paths}
-        self.names = frozenset(n for n in names if not is_standard(n) and helper(SEALED, n) in own)
+        self.names = frozenset(n for n in names if not is_standard(n) and not in_library(n) and helper(SEALED, n) in own)
         for path in paths:
             try:
                 self.prepared[path] = prepare(path, self.names)
@@ -1615,7 +1628,7 @@ class Main:
                     except Exception:
                         pass
         sys.meta_path.insert(0, Finder())
-        sys.path[:] = [SEALED + "/properties", SEALED] + sys.path
+        sys.path[:] = [SEALED + "/properties", SEALED] + sys.path + LIBRARY_PATHS
         gc.collect()
         gc.freeze()
         write_frame(REPORTS, dumps(["up"]))
@@ -1684,6 +1697,7 @@ if __name__ == "__main__":
     SLOTS = int(sys.argv[2])
     KIT = __file__.rpartition("/")[0]
     STANDARD_PATHS = sys.path[:] = standard_paths()
+    LIBRARY_PATHS = library_paths(sys.argv[3] if len(sys.argv) > 3 else "")
     for _fd in range(3, 5 + 2 * SLOTS):
         os.set_inheritable(_fd, False)
     import _posixsubprocess
