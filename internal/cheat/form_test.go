@@ -38,6 +38,7 @@ type cheat struct {
 
 	harmless bool   // the trick makes no difference; what is said is the honest verdict
 	says     string // row or cause of the verdict, or accepted
+	tierTwo  string // says, where tier 2 stops it in another way
 	note     string // stands among the notes for maintainers
 	asked    asked
 	again    bool // asked twice in a row, for what the first time left behind
@@ -129,6 +130,11 @@ func (c *cheat) key(key, value string) error {
 			return fmt.Errorf("%s: %q is no row, no cause, or the second", key, value)
 		}
 		c.harmless, c.says = key == "harmless", value
+	case "tier2":
+		if !slices.Contains(rows, value) && !slices.Contains(causes, value) {
+			return fmt.Errorf("tier2: %q is no row and no cause", value)
+		}
+		c.tierTwo = value
 	case "note":
 		c.note = value
 	case "asked":
@@ -218,6 +224,14 @@ func (c cheat) check() error {
 		return fmt.Errorf("refused, and accepted")
 	}
 	return nil
+}
+
+// expects is what comes of it in a tier.
+func (c cheat) expects(tier int) string {
+	if tier == 2 {
+		return cmp(c.tierTwo, c.says)
+	}
+	return c.says
 }
 
 func (s side) equal(o side) bool {
