@@ -290,7 +290,7 @@ func (r *rig) maintainerReads(decision string) {
 		Auth: []ssh.AuthMethod{ssh.PublicKeys(r.maintainer)}, HostKeyCallback: ssh.FixedHostKey(r.host)})
 	ok(r.t, err)
 	defer client.Close()
-	for cmd, want := range map[string]string{"packet list": decision[:8], "packet show " + decision[:8]: "length", "status": "shop: 0 running"} {
+	for cmd, want := range map[string]string{"packet list": decision[:8], "packet show " + decision[:8]: "length", "status": "commands free\nshop: 0 running"} {
 		session, err := client.NewSession()
 		ok(r.t, err)
 		out, err := session.Output(cmd)
@@ -323,6 +323,12 @@ func TestASecondDaemonHarmsNothingOfTheFirst(t *testing.T) {
 		t.Fatalf("nothing is parked: %v\n%s", below, r.log)
 	}
 	r.secondIsRefused()
+	// A replay by hand has a part of the range to itself.
+	byHand := r.command("replay", "--config", filepath.Join(r.dir, "hookd.yaml"), "--repo", "shop", "--commit", r.git("rev-parse", "HEAD"),
+		"--git-dir", filepath.Join(r.repo, ".git"))
+	if out, err := byHand.CombinedOutput(); err != nil || !strings.Contains(string(out), `"merge_ok":true`) || !strings.Contains(string(out), "sandbox: tier 1: bubblewrap, own uids\n") {
+		t.Errorf("by hand beside it: %v\n%s", err, out)
+	}
 	if left := alive(below); len(left) != len(below) {
 		t.Errorf("of %v only %v are left", below, left)
 	}
