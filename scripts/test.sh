@@ -33,7 +33,7 @@ readonly race_packages=(internal/proc internal/wire internal/runner internal/can
 readonly same_for_all=(policy internal/sandbox internal/sandbox/plain internal/arch internal/oracle internal/message internal/packet internal/report internal/trailer internal/candidate/drivertest)
 
 # Packages that take longest: begun first, so that none is left running alone.
-readonly long=(./internal/e2e ./internal/faults ./cmd/git-oracle ./cmd/prereceive)
+readonly long=(./internal/e2e ./internal/cheat ./internal/faults ./cmd/git-oracle ./cmd/prereceive)
 
 # What every run of the tests is built with. Vet has a section of its own, which finds
 # more than go test's; nobody debugs these binaries.
@@ -55,7 +55,7 @@ main() {
 	done
 	cd "$source_dir"
 	need_go "$install"
-	need_programs "$install" git python3 bwrap ssh ssh-keygen sshd setpriv flock shellcheck
+	need_programs "$install" git python3 node bwrap ssh ssh-keygen sshd setpriv flock shellcheck
 	[[ $quick == yes ]] || need_programs "$install" gcc
 	unset "${!GIT_@}"
 	# Everything but the race detector's run is built in one way, which is also the

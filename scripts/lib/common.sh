@@ -44,6 +44,7 @@ package_of() {
 	shellcheck) echo shellcheck ;;
 	useradd) echo passwd ;;
 	gcc) echo gcc libc6-dev ;;
+	node) echo nodejs ;;
 	*) die "no package is known for the program $1" ;;
 	esac
 }
