@@ -9,7 +9,7 @@ import (
 func TestTextSaysWhatTheSandboxIsMadeOf(t *testing.T) {
 	for want, e := range map[string]Environment{
 		"  sandbox      tier 2: Landlock, own uids, 2 pass(es), python /usr/bin/python3\n": {Tier: 2, Sandbox: "2: Landlock, own uids", Passes: 2, Python: "/usr/bin/python3"},
-		"  sandbox      tier 1, 1 pass(es), python \n":                                      {Tier: 1, Passes: 1}, // of a record from before
+		"  sandbox      tier 1, 1 pass(es), python \n":                                     {Tier: 1, Passes: 1}, // of a record from before
 	} {
 		r := green()
 		r.Environ = e
