@@ -206,13 +206,14 @@ func TestADamagedMirrorIsMadeAnew(t *testing.T) {
 	at := func(name string) func(string) string {
 		return func(dir string) string { return filepath.Join(dir, name) }
 	}
-	empty := func(file string) error { return os.Truncate(file, 0) }
+	// git makes packs that nobody may write.
+	empty := func(file string) error { return errors.Join(os.Chmod(file, 0o600), os.Truncate(file, 0)) }
 	half := func(file string) error {
 		info, err := os.Stat(file)
 		if err != nil {
 			return err
 		}
-		return os.Truncate(file, info.Size()/2)
+		return errors.Join(os.Chmod(file, 0o600), os.Truncate(file, info.Size()/2))
 	}
 	flip := func(file string) error {
 		if err := os.Chmod(file, 0o600); err != nil {
