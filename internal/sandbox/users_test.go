@@ -149,6 +149,7 @@ func openWith(tb testing.TB, c Config) *Sandbox {
 	if mode() != modeOnly {
 		c.UIDs = UIDs{First: testFirst, Count: testCount}
 	}
+	c.Reclaim = true // a sandbox that a test has weakened may have left something
 	c.Log = func(m string) { tb.Log(m) }
 	sb, err := Open(context.Background(), c)
 	if err != nil {
