@@ -1072,12 +1072,8 @@ RUNNING = frozenset("call op await exit aexit run set del import".split())
 # Names of the standard library that properties replace, by hand or with mock.patch,
 # and what replaces them for the pushed code.
 STEADY = (
-    ("builtins", "open input print __import__"), ("time", "time time_ns monotonic perf_counter sleep localtime gmtime strftime"),
-    ("datetime", "datetime date"), ("random", "random randint randrange choice choices sample shuffle uniform"),
-    ("os", "getenv getcwd listdir urandom remove unlink makedirs mkdir system getpid"), ("os.path", "exists isfile isdir getmtime"),
-    ("uuid", "uuid1 uuid4"), ("secrets", "token_hex token_bytes token_urlsafe choice"), ("socket", "socket create_connection gethostname"),
-    ("subprocess", "run Popen check_output check_call call"), ("shutil", "which copy move rmtree"), ("json", "loads dumps load dump"),
-    ("getpass", "getpass getuser"), ("platform", "system node machine"), ("urllib.request", "urlopen"), ("asyncio", "sleep"),
+    ("builtins", "open input print"), ("time", "time monotonic sleep"), ("datetime", "datetime date"), ("random", "random randint choice shuffle"),
+    ("os", "getenv urandom"), ("uuid", "uuid4"), ("secrets", "token_hex"), ("socket", "socket"), ("subprocess", "run"), ("urllib.request", "urlopen"),
 )
 PATCHED = "candidate.patch replaces it there"
 PATCHES = []  # targets of mock.patch that are in force, one an entry
@@ -1092,8 +1088,7 @@ class Around:
         self.environ, self.variables = os.environ, dict(os.environ._data)
         self.limit = sys.getrecursionlimit()
         self.moved, self.where = False, os.getcwd()
-        self.loaded, self.known = 0, {}
-        self.steady = []
+        self.loaded, self.known, self.steady = SURVEY[:] if SURVEY else (0, {}, [])
         self.handlers = None
         self.context = None
         self.filters = None
@@ -1129,12 +1124,6 @@ class Around:
 
     def arrived(self):
         """Takes note of modules that were loaded since."""
-        self.loaded = len(sys.modules)
-        for name, names in STEADY:
-            module = sys.modules.get(name)
-            if module is not None and name not in self.known:
-                self.known[name] = space = module.__dict__
-                self.steady += [(space, n, space[n]) for n in names.split() if n in space]
         if self.context is None and "decimal" in sys.modules:
             self.context = decimal_context()
         if self.filters is None and "warnings" in sys.modules:
@@ -1142,6 +1131,10 @@ class Around:
             self.filters = w, w.showwarning, getattr(w, "_showwarnmsg_impl", None), list(w.filters)
         if self.handlers is None and "logging" in sys.modules:
             self.handlers = sys.modules["logging"]
+        if len(sys.modules) == self.loaded:
+            return
+        self.loaded = len(sys.modules)
+        survey(self.known, self.steady)
         for name, module in list(sys.modules.items()):
             if name not in self.known:
                 self.known[name] = None
@@ -1168,6 +1161,17 @@ class Around:
             if type(h) is logging.StreamHandler and h.stream in self.streams:
                 continue
             refuse("ambient", "logging (a %s)" % type(h).__name__, "candidate.run gives what a command logs")
+
+
+SURVEY = []  # of the modules that are there before a property begins: a fork need not look at them again
+
+
+def survey(known, steady):
+    for name, names in STEADY:
+        module = sys.modules.get(name)
+        if module is not None and name not in known:
+            known[name] = space = module.__dict__
+            steady += [(space, n, space[n]) for n in names.split() if n in space]
 
 
 def spurious(name, module):
@@ -1629,6 +1633,9 @@ class Main:
                         pass
         sys.meta_path.insert(0, Finder())
         sys.path[:] = [SEALED + "/properties", SEALED] + sys.path + LIBRARY_PATHS
+        known, steady = {}, []
+        survey(known, steady)
+        SURVEY[:] = len(sys.modules), {**dict.fromkeys(sys.modules), **known}, steady
         gc.collect()
         gc.freeze()
         write_frame(REPORTS, dumps(["up"]))
