@@ -224,10 +224,6 @@ func relocated(p judge.Pass, dir string) (judge.Pass, error) {
 			env[i] = "HOME=" + home
 		}
 	}
-	left := make([]string, len(p.Leftovers))
-	for i, name := range p.Leftovers {
-		left[i] = filepath.Join(temp, filepath.Base(name))
-	}
-	p.Env, p.Leftovers = env, left
+	p.Env = env // leftovers below /tmp are made below TMPDIR
 	return p, nil
 }

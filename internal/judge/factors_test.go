@@ -106,11 +106,6 @@ func placed(t *testing.T) Causes {
 		for i, entry := range p.Env {
 			p.Env[i] = strings.Replace(entry, "=/tmp", "="+tmp, 1)
 		}
-		left := slices.Clone(p.Leftovers)
-		for i, name := range left {
-			left[i] = strings.Replace(name, "/tmp", tmp, 1)
-		}
-		p.Leftovers = left
 		return p, errors.Join(os.RemoveAll(tmp), os.Mkdir(tmp, 0o755))
 	}
 	q := Causes{First: First(), Second: Second(), Place: place, Time: 3 * time.Minute}
