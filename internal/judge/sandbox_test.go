@@ -154,8 +154,8 @@ def write():
 
 const (
 	ownEnv   = "SEALGATE_JUDGE_TEST_OWN_UIDS"
-	someUser = 1912700000
-	firstUID = 1912700100
+	someUser = 1_896_000_000
+	firstUID = 1_896_100_000
 )
 
 // againAsUsers runs the test that calls it as two ordinary users: one with the

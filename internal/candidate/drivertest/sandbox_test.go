@@ -17,7 +17,7 @@ import (
 	"github.com/sealgate/sealgate/internal/sandbox"
 )
 
-const someUser = 1912700000
+const someUser = 1_896_000_000
 
 // Drivers keep the protocol in the sandbox that hookd uses, with its limits, and
 // not only where the kit runs them: ours, and the sample; Python in its oldest and
