@@ -96,16 +96,32 @@ func (g *guard) keep(cmd *exec.Cmd) {
 		g.sb.config.Log(fmt.Sprintf("sandbox: the guard ended (%v) and is started again", err))
 		for cmd = nil; cmd == nil; {
 			time.Sleep(guardAgain)
+			if g.told() {
+				return
+			}
 			if cmd, err = g.start(); errors.Is(err, errClosed) {
 				return
 			}
 		}
 		g.mu.Lock()
-		if g.over {
-			_, _ = g.line.Write([]byte(goodbye))
+		if g.over { // it was said to the one before
+			g.farewell()
 		}
 		g.mu.Unlock()
 	}
+}
+
+// told reports whether there is to be no guard any more.
+func (g *guard) told() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.over
+}
+
+// farewell tells the guard that nothing is left: it reads to the end of its line.
+func (g *guard) farewell() {
+	_, _ = g.line.Write([]byte(goodbye))
+	_ = g.line.Close()
 }
 
 const (
@@ -117,8 +133,7 @@ const (
 func (g *guard) stop() {
 	g.mu.Lock()
 	g.over = true
-	_, _ = g.line.Write([]byte(goodbye))
-	_ = g.line.Close()
+	g.farewell()
 	g.mu.Unlock()
 	<-g.ended
 }
@@ -246,11 +261,11 @@ func (sb *Sandbox) relieve(ctx context.Context) error {
 // guardTakes is more than a guard needs for its looks.
 const guardTakes = 30 * time.Second
 
-// orphanedGuard finds a guard whose hookd has ended: its parent is another one
-// than it was told.
+// orphanedGuard finds a guard of this user's whose hookd has ended: its parent is
+// another one than it was told. Anybody can call a process so.
 func orphanedGuard(want []byte) int {
 	for _, pid := range pids() {
-		if !marked(pid, want) || !alive(pid) {
+		if !marked(pid, want) || !alive(pid) || userOf(pid) != os.Getuid() {
 			continue
 		}
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -204,6 +204,73 @@ func TestReclaimEndsWhatBothLeft(t *testing.T) {
 	}
 }
 
+// A process of the range that somebody else's process holds is not hookd's: a
+// container's, or a login's. It is named, and lives on.
+func TestReclaimLeavesWhatOthersHoldAlone(t *testing.T) {
+	if !asUser(t, t.Name()) {
+		return
+	}
+	if mode() == modeOnly {
+		return
+	}
+	sb := openHere(t)
+	slot := strconv.Itoa(sb.share.First + 5)
+	holder := exec.Command("/bin/sh", "-c", "setpriv --reuid="+slot+" --regid="+slot+" --clear-groups --inh-caps=-all --ambient-caps=-all sleep 28284271.4; true")
+	holder.SysProcAttr = &syscall.SysProcAttr{
+		Credential:  &syscall.Credential{Uid: 65533, Gid: 65533, Groups: []uint32{}},
+		AmbientCaps: []uintptr{unix.CAP_SETUID, unix.CAP_SETGID},
+	}
+	holder.Dir = "/"
+	var said bytes.Buffer
+	holder.Stderr = &said
+	if err := sb.thread.start(holder); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- holder.Wait() }()
+	var held int
+	for held == 0 {
+		select {
+		case err := <-ended:
+			t.Fatalf("%v: %s", err, said.Bytes())
+		case <-time.After(10 * time.Millisecond):
+			held, _ = processIn(sb.share)
+		}
+	}
+	defer func() {
+		if err := syscall.Kill(held, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		<-ended
+	}()
+	sb.Close()
+	next, err := Open(context.Background(), Config{UIDs: sb.config.UIDs, Reclaim: true})
+	if err == nil {
+		next.Close()
+		t.Error("opened over somebody's process")
+	} else if !strings.Contains(err.Error(), "of the sandbox's range") {
+		t.Error(err)
+	}
+	if !alive(held) {
+		t.Error("somebody's process was ended")
+	}
+}
+
+// A guard that has just died is no reason not to close.
+func TestCloseEndsAlsoWhenTheGuardHasJustDied(t *testing.T) {
+	if !asUser(t, t.Name()) {
+		return
+	}
+	for range 5 {
+		sb := openHere(t)
+		if err := syscall.Kill(sb.guard.pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond)
+		sb.Close()
+	}
+}
+
 // What a live hookd runs is not swept by another one, whatever it asks for.
 func TestReclaimLeavesALiveHookdAlone(t *testing.T) {
 	if !asUser(t, t.Name()) {

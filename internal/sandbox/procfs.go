@@ -55,3 +55,22 @@ func statOf(pid int) []string {
 	}
 	return strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 }
+
+// userOf is the real uid of a process; -1 when it is gone. The owner of its
+// directory in /proc would be root's where it may not be looked into.
+func userOf(pid int) int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return -1
+	}
+	_, rest, found := bytes.Cut(data, []byte("\nUid:"))
+	fields := bytes.Fields(rest)
+	if !found || len(fields) == 0 {
+		return -1
+	}
+	uid, err := strconv.Atoi(string(fields[0]))
+	if err != nil {
+		return -1
+	}
+	return uid
+}

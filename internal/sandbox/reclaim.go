@@ -70,9 +70,11 @@ func (sb *Sandbox) reclaim(ctx context.Context, uid int) error {
 // that has to be swept takes time as well.
 const reclaimFor = 3 * time.Second
 
-// orphaned reports whether a process of the range, which is there, descends from
-// no process of hookd's own user: no live hookd has started it. Where anything
-// on the way ends while it looks, it does not know, and says no.
+// orphaned reports whether a process of the range, which is there, hangs on
+// process 1 through nothing but the range: whoever started it has ended. What
+// anybody else's process holds (a container's, a login's, another hookd's) is not
+// ours to end. Where anything on the way ends while it looks, it does not know,
+// and says no.
 func (sb *Sandbox) orphaned(pid int) bool {
 	u := sb.config.UIDs
 	for range 1000 {
@@ -88,7 +90,7 @@ func (sb *Sandbox) orphaned(pid int) bool {
 			return false
 		}
 		if id := int(st.Uid); id < u.First || id >= u.First+u.Count {
-			return id != os.Getuid()
+			return false
 		}
 		pid = parent
 	}
