@@ -10,12 +10,12 @@ import (
 	"github.com/sealgate/sealgate/internal/rig"
 )
 
-// Three hundred replays in a row, some refused, some whose hook goes away: hookd has
+// Replays in a row, some refused, some whose hook goes away: hookd has
 // nothing more at the end than early on. "bench -only soak" does the same for 10,000.
 func TestManyReplaysLeaveNothing(t *testing.T) {
-	count := 300
+	count := 120
 	if testing.Short() {
-		count = 30
+		count = 12
 	}
 	dir, err := os.MkdirTemp("", "sealgate-soak-") // t.TempDir is closed to hookd's user
 	if err != nil {

@@ -93,7 +93,7 @@ func (y *tally) String() string {
 func TestRandomKills(t *testing.T) {
 	count, seed := *killCount, *killSeed
 	if testing.Short() {
-		count = min(count, 40)
+		count = min(count, 12)
 	}
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
