@@ -63,7 +63,7 @@ func built(dir string) (string, error) {
 
 // limits are short: a cheat that hangs is asked twice. An honest call takes
 // milliseconds, and a lane has room for all twins of a class.
-const limits = "limits: {call: 3s, property: 9s, lane: 90s, memory: 96MiB, tmp: 16MiB}\nparked: 4\n"
+const limits = "limits: {call: 5s, property: 15s, lane: 90s, memory: 96MiB, tmp: 16MiB}\nparked: 4\n"
 
 // askers is how many pushes wait for hookd at a time.
 const askers = 8
@@ -290,8 +290,8 @@ func (b *bench) try(t *testing.T, c cheat) {
 func (b *bench) cheated(t *testing.T, c cheat, k *commit) {
 	v, err := b.ask(t, k)
 	p, told := b.packet(t, v)
-	if got, want := verdict(v), c.expects(b.tier); got != want {
-		t.Errorf("%s: %s, wanted %s (%v)\n%+v\n%s", k.ref, got, want, err, v, told)
+	if got, want := verdict(v), c.expects(b.tier); !slices.Contains(want, got) {
+		t.Errorf("%s: %s, wanted %q (%v)\n%+v\n%s", k.ref, got, want, err, v, told)
 	}
 	if !strings.Contains(told, c.note) {
 		t.Errorf("%s: nothing tells maintainers %q:\n%s", k.ref, c.note, told)
