@@ -36,12 +36,14 @@ func Lock(data string) (*DataLock, error) {
 	return &DataLock{data, file}, nil
 }
 
-// Close gives the directory back. It may be called on nil.
+// Close gives the directory back. It may be called on nil. It unlocks before it
+// closes: a child that was forked a moment ago and has not yet become its program
+// holds the file open, too.
 func (l *DataLock) Close() error {
 	if l == nil {
 		return nil
 	}
-	return l.file.Close()
+	return errors.Join(flock(l.file, syscall.LOCK_UN), l.file.Close())
 }
 
 func flock(f *os.File, how int) error {
