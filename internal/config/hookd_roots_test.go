@@ -68,6 +68,7 @@ func (h host) check(t *testing.T, more string) error {
 const ownRange = "sandbox: {uids: {first: 1879048192, count: 64}}\n"
 
 func TestWhatIsShownToPushedCodeHoldsNothingOfOurs(t *testing.T) {
+	const first = "repositories[0]." // the key of the one repository
 	link := func(from, to string) func(*testing.T, host) {
 		return func(t *testing.T, h host) { must(t, os.Symlink(filepath.Join(h.dir, to), filepath.Join(h.dir, from))) }
 	}
@@ -82,11 +83,11 @@ func TestWhatIsShownToPushedCodeHoldsNothingOfOurs(t *testing.T) {
 		"honest":                      {more: "    roots: [DIR/opt/python, DIR/opt/libs]\n    library: DIR/opt/libs\n    judge_library: DIR/opt/libs\n"},
 		"honest by a link":            {more: "    roots: [DIR/python]\n", before: link("python", "opt/python")},
 		"nothing named":               {more: ""},
-		"data in it":                  {more: "    roots: [DIR]\n", want: ":13: repositories[0].roots[0]: \"DIR\" contains data (\"DIR/data\")"},
+		"data in it":                  {more: "    roots: [DIR]\n", want: ":13: " + first + "roots[0]: \"DIR\" contains data (\"DIR/data\")"},
 		"second root":                 {more: "    roots: [DIR/opt, DIR/data]\n", want: "roots[1]: \"DIR/data\" contains data"},
 		"in data":                     {more: "    roots: [DIR/data/below]\n", want: "\"DIR/data/below\" lies in data"},
-		"a sealed tree":               {more: "    library: DIR/seal\n", want: ":13: repositories[0].library: \"DIR/seal\" contains the sealed tree of shop"},
-		"a sealed tree for some refs": {more: "    seals: {refs/heads/x: DIR/opt/libs/seal}\n    judge_library: DIR/opt\n", want: ":14: repositories[0].judge_library: \"DIR/opt\" contains the sealed tree of shop"},
+		"a sealed tree":               {more: "    library: DIR/seal\n", want: ":13: " + first + "library: \"DIR/seal\" contains the sealed tree of shop"},
+		"a sealed tree for some refs": {more: "    seals: {refs/heads/x: DIR/opt/libs/seal}\n    judge_library: DIR/opt\n", want: ":14: " + first + "judge_library: \"DIR/opt\" contains the sealed tree of shop"},
 		"key and configuration":       {more: "    roots: [DIR/conf]\n", want: "contains host_key (\"DIR/conf/key\")"},
 		"the socket's directory":      {more: "    roots: [DIR/run]\n", before: func(t *testing.T, h host) { must(t, os.Mkdir(filepath.Join(h.dir, "run"), 0o755)) }, want: "contains hookd's socket"},
 		"a decision table":            {more: "    roots: [DIR/policy]\n", before: func(t *testing.T, h host) { must(t, os.Mkdir(filepath.Join(h.dir, "policy"), 0o755)) }, want: "contains the decision table of shop"},

@@ -73,17 +73,17 @@ func (p *python) Identity(ctx context.Context, repo Repository) (identity, error
 		return identity{}, err
 	}
 	id := identity{Python: made.identity, Version: p.Version + " " + made.version, Materialised: p.materialised()}
-	if id.Library, err = p.library(repo.Library); err != nil {
+	if id.Library, err = p.contents(repo.Library); err != nil {
 		return id, err
 	}
 	for _, root := range repo.Roots {
-		seen, err := p.library(root)
+		seen, err := p.contents(root)
 		if err != nil {
 			return id, err
 		}
 		id.Roots = append(id.Roots, seen)
 	}
-	if id.Judge, err = p.library(repo.JudgeLibrary); err != nil {
+	if id.Judge, err = p.contents(repo.JudgeLibrary); err != nil {
 		return id, err
 	}
 	if repo.Node == "" {
@@ -107,7 +107,7 @@ type seen struct {
 	at       time.Time
 }
 
-func (in *interpreters) library(root string) (string, error) {
+func (in *interpreters) contents(root string) (string, error) {
 	in.mu.Lock()
 	last := in.libraries[root]
 	in.mu.Unlock()
