@@ -324,6 +324,40 @@ def pure(x):
 	}
 }
 
+// What an answer has shown stays shown when the process is killed after it, in one pass
+// or in the other.
+func TestAKillDoesNotWashAFailureOut(t *testing.T) {
+	code := "import os\ndef f(x):\n    if x == %s:\n        os.kill(os.getpid(), 9)\n    return %s\n"
+	tree := files{"wrong.py": fmt.Sprintf(code, "2", "0"), "right.py": fmt.Sprintf(code, "2", "x"), "first.py": fmt.Sprintf(code, "1", "0"), "twin.py": fmt.Sprintf(code, "3", "x")}
+	s := scene{tree: tree, properties: files{}, fixtures: files{"a": "1", "b": "2"}}
+	var claims []claim
+	for file := range tree {
+		name := strings.TrimSuffix(file, ".py")
+		s.properties[name] = fmt.Sprintf("from %s import f\ndef holds(raw):\n    return f(int(raw)) == int(raw)\n", name)
+		claims = append(claims, claim{id: name, fields: fmt.Sprintf("entry = \"%s:f\"\nkind = \"exact_table\"", name), rows: `[{"args": [1], "expected": 1}, {"args": [2], "expected": 2}]`})
+	}
+	results, outcomes := s.judge(t, First()), judgeClaims(t, claimsConfig(t, tree, claims), First())
+	for name, want := range map[string]struct{ ran, ok, killed bool }{"wrong": {ran: true}, "right": {killed: true}, "first": {killed: true}, "twin": {ran: true, ok: true}} {
+		r, o := results[name], outcomes[name]
+		if r.Ran != want.ran || r.OK != want.ok || r.Killed != want.killed || name == "wrong" && fmt.Sprint(r.FailedFixtures) != "[a]" {
+			t.Errorf("%s: %s killed=%v", name, r.summary(), r.Killed)
+		}
+		if o.OK != want.ok || o.Killed != want.killed {
+			t.Errorf("%s: %s killed=%v", name, o.summary(), o.Killed)
+		}
+	}
+	failed, killed, passed := Result{ID: "p", Ran: true, Loaded: true, FailedFixtures: []string{"a"}}, Result{ID: "p", Killed: true}, Result{ID: "p", Ran: true, OK: true, Loaded: true}
+	for _, c := range []struct {
+		one, other Result
+		killed, ok bool
+	}{{failed, killed, false, false}, {killed, failed, false, false}, {killed, passed, true, false}, {passed, killed, true, false}, {killed, killed, true, false}, {passed, passed, false, true}} {
+		a, b := Standing(c.one, c.other)
+		if (a.Killed || b.Killed) != c.killed || (a.OK && b.OK) != c.ok {
+			t.Errorf("%+v and %+v: %+v, %+v", c.one, c.other, a, b)
+		}
+	}
+}
+
 func TestNamesComeFromTheSourceDirectories(t *testing.T) {
 	dir := t.TempDir()
 	files{"a.py": "", "pkg/__init__.py": "", "ns/x.txt": "", "src/inner/__init__.py": "", "no-module.py": "", "README.md": "", "ext.cpython-311-x86_64-linux-gnu.so": "", "1x.py": ""}.write(t, dir)

@@ -165,8 +165,8 @@ type Result struct {
 	Shown string
 	// TimedOut: a limit ended it. Not to be kept as a verdict.
 	TimedOut bool
-	// Killed: its candidate was killed, and nothing tells by whom. It is no verdict
-	// at all: neither to be kept nor to be held against the pushed code.
+	// Killed: its candidate was killed before any fixture failed, and nothing tells by
+	// whom. It is no verdict at all: neither to be kept nor to be held against the pushed code.
 	Killed bool
 	// Note is for maintainers only: types, exception texts, refusals.
 	Note string
@@ -264,6 +264,25 @@ func run(ctx context.Context, c Config, p Pass, names []string, order []int, res
 	}
 	return stopped
 }
+
+// Standing are the outcomes of two passes that count. What one of them decided against
+// the pushed code stands in the place of one that was killed as well: nothing that it
+// could have come to would undo it.
+func Standing[T interface{ against() (killed, failed bool) }](a, b T) (T, T) {
+	aKilled, aFailed := a.against()
+	bKilled, bFailed := b.against()
+	switch {
+	case aKilled && bFailed:
+		return b, b
+	case bKilled && aFailed:
+		return a, a
+	}
+	return a, b
+}
+
+func (r Result) against() (killed, failed bool) { return r.Killed, !r.OK && !r.Killed }
+
+func (o Outcome) against() (killed, failed bool) { return o.Killed, !o.OK && !o.Killed }
 
 // Compare names the properties whose outcome differs between two passes: they
 // depend on something besides the code.

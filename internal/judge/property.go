@@ -314,8 +314,7 @@ func op(q []byte) string {
 // fault decides about a candidate that did not answer as it should.
 func (r *propertyRun) fault(f *candidate.Fault, loading, silent bool) {
 	if f.Cause == candidate.Killed {
-		r.result.Killed = true
-		r.decide("%s", f.Detail)
+		r.killed(f)
 		return
 	}
 	if loading {
@@ -332,6 +331,17 @@ func (r *propertyRun) fault(f *candidate.Fault, loading, silent bool) {
 		return
 	}
 	r.decide("%s", f.Detail)
+}
+
+// killed decides about a candidate that was killed. What it has answered by then still
+// counts against it: a kill does not wash a fixture out that did not pass.
+func (r *propertyRun) killed(f *candidate.Fault) {
+	r.decide("%s", f.Detail)
+	if !slices.Contains(r.passed[:r.judged], false) {
+		r.result.Killed = true
+		return
+	}
+	r.fixtures, r.result.Ran = r.fixtures[:r.judged], true // of the others there is nothing to say
 }
 
 func (r *propertyRun) unloaded(note, shown string, silent bool) {

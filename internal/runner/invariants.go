@@ -63,8 +63,9 @@ func mergeOutcomes(list []judge.Invariant, results [passes][]judge.Outcome, beca
 	text := laneText{left: maxLaneText, outputs: maxOutputs}
 	for i, v := range list {
 		first, second := results[0][i], results[1][i]
+		lane.Complete = lane.Complete && !first.TimedOut && !second.TimedOut && !first.Killed && !second.Killed
+		first, second = judge.Standing(first, second)
 		row := invariantRow{Outcome: report.Both(outcomeOf(first), outcomeOf(second)), Neither: !first.OK && !second.OK, Killed: first.Killed || second.Killed}
-		lane.Complete = lane.Complete && !first.TimedOut && !second.TimedOut && !row.Killed
 		row.ID, row.Kind, row.Source = v.ID, v.Kind.String(), packet.SourcePublic
 		if row.Coupled = coupled[v.ID]; row.Coupled {
 			row.CoupledBy = because[v.ID]

@@ -372,6 +372,8 @@ func TestAKillIsTriedOnceMoreAndNeverAVerdict(t *testing.T) {
 		"the second pass":         {public: [passes]judge.Outcome{held, killed}, hidden: twice(held), cause: replay.Killed},
 		"a sealed invariant":      {public: twice(held), hidden: twice(killed), cause: replay.Killed},
 		"a property":              {public: twice(held), hidden: twice(held), lost: true, cause: replay.Killed},
+		"after a row that failed": {public: twice(held), hidden: [passes]judge.Outcome{tooMuch, killed}, outcome: replay.Blocked},
+		"before one that failed":  {public: twice(held), hidden: [passes]judge.Outcome{killed, tooMuch}, outcome: replay.Blocked},
 		"beside what is decided":  {public: twice(killed), hidden: twice(tooMuch), outcome: replay.Blocked},
 		"honest twin: none of it": {public: twice(held), hidden: twice(held), outcome: replay.Eligible},
 	} {

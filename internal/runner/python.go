@@ -312,7 +312,8 @@ func find(results []judge.Result, id string) judge.Result {
 	return results[i]
 }
 
-func (l *sealedLanes) join(row *packet.Property, first, second judge.Result) {
+func (l *sealedLanes) join(row *packet.Property, one, other judge.Result) {
+	first, second := judge.Standing(one, other)
 	row.Ran = first.Ran && second.Ran
 	failed := append(slices.Clone(first.FailedFixtures), second.FailedFixtures...)
 	slices.Sort(failed)
@@ -320,14 +321,13 @@ func (l *sealedLanes) join(row *packet.Property, first, second judge.Result) {
 	row.OK = row.Ran && first.OK && second.OK && len(row.FailedFixtures) == 0
 	row.Calls = first.Calls
 	if first.Killed || second.Killed {
-		l.Complete = false
 		l.Killed = append(l.Killed, row.ID)
 	}
-	for i, r := range []judge.Result{first, second} {
+	for i, r := range []judge.Result{one, other} {
 		if r.Note != "" {
 			row.Notes = append(row.Notes, packet.Note{Pass: i + 1, Text: r.Note})
 		}
-		if r.TimedOut {
+		if r.TimedOut || r.Killed {
 			l.Complete = false
 		}
 		if !r.Loaded && l.Shown == "" {
