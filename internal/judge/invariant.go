@@ -454,7 +454,7 @@ func (t *trial) row(i int) (goesOn bool, err error) {
 		if expected, err = expectedValue(row.Expected); err != nil {
 			return false, err
 		}
-		take = min(longest(expected)+lookAhead, maxDrawn)
+		take = taken(longest(expected))
 	default:
 		return false, fmt.Errorf("judge %q: an unknown kind", t.v.ID)
 	}
@@ -474,6 +474,16 @@ func (t *trial) row(i int) (goesOn bool, err error) {
 		t.compare(i, values, expected)
 	}
 	return true, nil
+}
+
+// taken is how many items of an iterator are read where n are expected at most. It is
+// a step of a coarse stair: pushed code can read it, and is not to learn n by it.
+func taken(n int) int {
+	take := drawn
+	for take < n+lookAhead && take < maxDrawn {
+		take *= 2
+	}
+	return min(take, maxDrawn)
 }
 
 // longest is the length of the longest list in a value.

@@ -87,6 +87,46 @@ func (o Outcome) summary() string {
 	return fmt.Sprintf("ran=%v ok=%v row=%d cut=%v loaded=%v late=%v detail=%q shown=%q note=%q", o.Ran, o.OK, o.Row, o.Cut, o.Loaded, o.TimedOut, o.Detail, o.Shown, o.Note)
 }
 
+// TestHowManyItemsAreReadDoesNotTellHowManyAreExpected: pushed code reads the request.
+func TestHowManyItemsAreReadDoesNotTellHowManyAreExpected(t *testing.T) {
+	tree := files{"lib.py": `import sys
+def told():
+    g = sys._getframe()
+    while g is not None:
+        if g.f_code.co_name == 'do_row':
+            return g.f_locals['take']
+        g = g.f_back
+def cheat():
+    return [0] * (told() - 100)
+def twin():
+    return [0] * 7
+def lazy():
+    return iter([0] * 7)
+def more():
+    return iter([0] * 2000)
+`}
+	var claims []claim
+	for name, n := range map[string]int{"cheat": 7, "twin": 7, "lazy": 7, "more": 2000} {
+		claims = append(claims, claim{id: name, fields: fmt.Sprintf("entry = \"lib:%s\"\nkind = \"exact_table\"\nsequence = true", name),
+			rows: fmt.Sprintf(`[{"args": [], "expected": [0%s]}]`, strings.Repeat(",0", n-1)), hidden: true})
+	}
+	for id, o := range judgeClaims(t, claimsConfig(t, tree, claims), First()) {
+		if !o.Ran || o.OK != (id != "cheat") {
+			t.Errorf("%s: %s", id, o.summary())
+		}
+	}
+	for n := range 900 {
+		if taken(n) != drawn {
+			t.Fatalf("%d expected items are told by %d", n, taken(n))
+		}
+	}
+	for _, n := range []int{901, 3000, 100000, maxDrawn - lookAhead, maxDrawn, 2 * maxDrawn} {
+		if got := taken(n); got > maxDrawn || got < min(n+lookAhead, maxDrawn) {
+			t.Errorf("of %d expected items %d are read", n, got)
+		}
+	}
+}
+
 // depot is an ordinary small module, with a right and a wrong form of each function.
 var depot = files{"depot.py": `import random
 
