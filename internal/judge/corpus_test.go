@@ -336,6 +336,9 @@ const pageTail = `
   say nothing about races of the pushed code.
 - ` + "`issubclass`" + ` of a pushed class with a standard class that is neither abstract nor an
   exception is ` + "`False`" + `.
+- Text and bytes of the pushed code are not to be run: ` + "`eval`, `exec`" + ` and pickles that name
+  more than plain data are refused once it was asked. A format string of it is not
+  (` + "`str.format`" + ` of the property's own objects reads their attributes), nor is ` + "`marshal`" + `.
 - Random numbers that the property draws itself do not move those of the pushed code on.
 `
 

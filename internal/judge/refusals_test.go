@@ -701,6 +701,50 @@ def holds(raw):
     random.seed(5)
     return lib.roll() == first == random.Random(5).random() and random.Random(raw).random() < 1
 `},
+	{"made of", "text that is run", `import lib
+def holds(raw):
+    return eval(repr(lib.same('1'))) == '1'
+`,
+		"what would run text or bytes as code here (eval, exec or compile), which the pushed code may have made; ast.literal_eval or json read plain data",
+		`import ast
+from collections import namedtuple
+import lib
+three = eval('1 + 2')
+def holds(raw):
+    got = ast.literal_eval(repr(lib.same('1')))
+    return got == '1' and three == 3 and namedtuple('P', 'x')(1).x == 1
+`},
+	{"made of", "text that a module runs", `import timeit
+import lib
+def holds(raw):
+    return timeit.timeit(lib.same('pass'), number=1) >= 0
+`,
+		"what would run text or bytes as code here (eval, exec or compile), which the pushed code may have made; ast.literal_eval or json read plain data",
+		""},
+	{"made of", "pickle that names a function", `import pickle
+import lib
+def holds(raw):
+    return pickle.loads(lib.same(b"cbuiltins\neval\n(V1\ntR.")) == 1
+`,
+		"what would run text or bytes as code here (builtins.eval), which the pushed code may have made; ast.literal_eval or json read plain data",
+		`import datetime, pickle
+from collections import Counter, OrderedDict
+from decimal import Decimal
+import lib
+class Own:
+    def __init__(self, n):
+        self.n = n
+def holds(raw):
+    plain = [Counter('aab'), OrderedDict(a=1), Decimal('1.5'), datetime.date(2024, 1, 2), {1, 2}, 1 + 2j, bytearray(b'x')]
+    return all(pickle.loads(lib.same(pickle.dumps(plain, p))) == plain for p in range(6)) and pickle.loads(pickle.dumps(Own(3))).n == lib.same(3)
+`},
+	{"made of", "pickle that reaches through a module", `import pickle
+import lib
+def holds(raw):
+    return pickle.loads(lib.same(b"\x80\x04\x8c\x0bcollections\x8c\x0f_sys.getrefcount\x93.")) is not None
+`,
+		"what would run text or bytes as code here (collections._sys.getrefcount), which the pushed code may have made; ast.literal_eval or json read plain data",
+		""},
 	{"program", "program", `import subprocess
 import sys
 import lib

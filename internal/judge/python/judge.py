@@ -64,6 +64,7 @@ REFUSALS = {
     "file": "a file of the property's own (%s), which the pushed code does not see; candidate.write gives it one",
     # what happens in this process and not in the other one
     "ambient": "what the property does to %s does not reach the pushed code; %s",
+    "made of": "what would run text or bytes as code here (%s), which the pushed code may have made; ast.literal_eval or json read plain data",
     "program": "a property cannot start a program or another process (%s); candidate.run runs one in the pushed tree",
     # answers that make no sense
     "answer": "an answer of the pushed code is refused: %s",
@@ -1248,6 +1249,28 @@ def own_module(name):
 PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn"}
 
 
+# Modules that run a text that they are given.
+RUNNERS = {"bdb", "code", "codeop", "doctest", "runpy", "timeit", "trace"}
+HARMLESS = {"collections", "datetime", "decimal", "fractions", "uuid"}
+
+
+def harmless(module, name):
+    """What a pickle may name once the pushed code was asked: classes of plain data, and of the property's own."""
+    if (module, name) == ("copyreg", "_reconstructor"):
+        return True
+    if module == "builtins":
+        return name in BASIC_TYPES or name == "complex"
+    found = getattr(sys.modules.get(module), name, None)  # of a dotted name there is none
+    if not isinstance(found, type) or found.__module__ not in (module, "_" + module):
+        return False
+    return module in HARMLESS or own_module(module)
+
+
+def runs_text(frame):
+    """Whether a text is compiled for the property, and not for a module of the library's own use."""
+    return frame.f_code.co_filename.startswith(SEALED + "/") or frame.f_globals.get("__name__") in RUNNERS
+
+
 def confine():
     """A property starts nothing and is told so; it cannot take this away."""
 
@@ -1256,6 +1279,10 @@ def confine():
             refuse("program", event)
         elif event == "os.chdir" and SESSION.around is not None:
             SESSION.around.moved = True
+        elif event == "pickle.find_class" and SESSION.calls and not harmless(*args):
+            refuse("made of", "%s.%s" % args)
+        elif event == "compile" and SESSION.calls and runs_text(sys._getframe(1)):
+            refuse("made of", "eval, exec or compile")
 
     sys.addaudithook(hook)
 
