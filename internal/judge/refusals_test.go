@@ -232,6 +232,24 @@ def holds(raw):
 def holds(raw):
     return abs(lib.same(5.0) - 5.0) < 0.01
 `},
+	{"difference", "attribute of a difference", `import lib
+def holds(raw):
+    return (lib.a() - 5).n == 1
+`,
+		"a difference between a proxied A and plain data; compare its values",
+		`import lib
+def holds(raw):
+    return (lib.a() - lib.a()).n == 1
+`},
+	{"difference", "function of a difference", `import lib
+def holds(raw):
+    return lib.same(lib.a() - 5) is not None
+`,
+		"a difference between a proxied A and plain data; compare its values",
+		`import lib
+def holds(raw):
+    return lib.same(lib.a()).n == 1
+`},
 	{"arithmetic", "arithmetic that gives plain data", `import lib
 def holds(raw):
     return lib.a() + 5 == 7

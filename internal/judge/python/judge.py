@@ -95,7 +95,7 @@ ASKED = {"__name__", "__qualname__", "__doc__", "__version__", "__all__", "__aut
 _TOKEN = object()
 # Methods of plain data whose answer says how it compares to an argument: asked of
 # an object, the pushed code would be told what is expected and answer for itself.
-COMPARING = {"startswith", "endswith", "issubset", "issuperset", "isdisjoint"}
+COMPARING = {"startswith", "endswith", "issubset", "issuperset", "isdisjoint", "symmetric_difference", "difference", "intersection"}
 
 
 ABSTRACT = {"collections.abc", "numbers", "io", "os", "contextlib"}
@@ -103,7 +103,7 @@ PLAIN_NAMES = {t.__name__: t for t in BASES}
 
 
 def remote(target, name):
-    if name in COMPARING:
+    if name in COMPARING and type(target) is not ProxyModule:
         refuse("compare", name)
     if name[:2] == "__" and name[-2:] == "__" and name not in ASKED:
         what = REFUSED.get(name)
@@ -164,7 +164,7 @@ class ProxyMeta(type):
 class Opaque(metaclass=ProxyMeta, token=_TOKEN):
     # A dataclass that the property made is local: its fields are the judge's, and the
     # candidate hears of it when it is passed on. Marks: "made" by a constructor of
-    # the pushed code's own, or "derived" from plain data that is a secret.
+    # the pushed code's own, "derived" from plain data that is a secret, or "shifted" by it.
     __slots__ = ("_sg_handle", "_sg_local", "_sg_mark", "__weakref__")
     _sg_kind = "o"
     _sg_dunders = frozenset()
@@ -185,6 +185,7 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
                 raise dataclasses.FrozenInstanceError("cannot assign to field %r" % name)
             local[name] = value
             return
+        SESSION.blind(value)
         SESSION.ask("set", SESSION.enc(self), name, SESSION.enc(value))
 
     @property
@@ -238,21 +239,21 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
         return SESSION.unary("__str__", self)
 
     def __repr__(self):
-        return SESSION.op("__repr__", self)
+        return SESSION.unary("__repr__", self)
 
     def __format__(self, spec):
         return SESSION.unary("__format__", self, spec)
 
     def __dir__(self):
-        return SESSION.op("__dir__", self)
+        return SESSION.unary("__dir__", self)
 
     def __copy__(self):
         local = slot(LOCAL, self)
-        return SESSION.op("__copy__", self) if local is None else new_local(type(self), dict(local))
+        return SESSION.unary("__copy__", self) if local is None else new_local(type(self), dict(local))
 
     def __deepcopy__(self, memo):
         local = slot(LOCAL, self)
-        return SESSION.op("__deepcopy__", self) if local is None else new_local(type(self), copy.deepcopy(local, memo))
+        return SESSION.unary("__deepcopy__", self) if local is None else new_local(type(self), copy.deepcopy(local, memo))
 
     def __contains__(self, item):
         if "__iter__" not in type(self)._sg_dunders:
@@ -337,8 +338,11 @@ def picture(v):
         local = slot(LOCAL, v)
         if local is not None:
             return Plain(t, tuple([picture(x) for x in local.values()]))
-        if slot(MARK, v) == "made":
+        mark = slot(MARK, v)
+        if mark == "made":
             refuse("made", t.__name__)
+        if mark == "derived":
+            refuse("difference", t.__name__)
         return SESSION.plain(v)
     if t is list or t is set or t is frozenset:
         return t([picture(x) for x in v])
@@ -449,9 +453,19 @@ BLIND = {"__enter__", "__aenter__", "__setitem__", "__delitem__"}
 DIFFERENCES = {"__sub__", "__floordiv__", "__mod__", "__divmod__", "__and__", "__xor__", "__or__", "__isub__", "__ifloordiv__",
                "__imod__", "__iand__", "__ixor__", "__ior__"}
 RATIOS = {"__truediv__", "__itruediv__"}  # of numbers; otherwise a path, most likely
+# What is a difference as well where a number is added that is not 0, or multiplied with that is not whole.
+SHIFTS = {"__add__", "__radd__", "__iadd__", "__mul__", "__rmul__", "__imul__"}
+SIZES = {"__abs__", "__round__", "__int__", "__float__", "__complex__", "__index__", "__len__", "__trunc__", "__floor__", "__ceil__"}
 for _name in "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split():
     OPERATORS["__r%s__" % _name] = _reflected("__%s__" % _name)
 OPERATORS.update({"__call__": _call, "__exit__": _exit, "__aexit__": _aexit, "__await__": _await})
+
+
+def shifts(name, number):
+    t = type(number)
+    if name not in SHIFTS or t is not int and t is not float and t is not complex and t.__module__ not in ("decimal", "fractions"):
+        return False
+    return t is not int or "add" in name and number != 0
 
 
 class EnumMember:
@@ -750,10 +764,20 @@ class Session(Codec):
             self.own_file(a)
         for a in kwargs.values():
             self.own_file(a)
+        if target is not None:
+            self.blind(target, *args, *kwargs.values())
         try:
             return self.enc(target), [self.enc(a) for a in args], [[k, self.enc(a)] for k, a in kwargs.items()]
         except (Bad, RecursionError) as e:
             refuse("carry", e)
+
+    @staticmethod
+    def blind(*values):
+        """A difference to plain data is asked for nothing and handed to nobody: the pushed code
+        would say itself how large it is."""
+        for v in values:
+            if is_opaque(v) and slot(MARK, v) == "derived":
+                refuse("difference", type(v).__name__)
 
     def own_file(self, v, depth=2):
         """A path of a file that is here and not there."""
@@ -773,8 +797,11 @@ class Session(Codec):
             return self.ask("op", name, *encoded)
 
     def unary(self, name, v, *args):
+        mark = slot(MARK, v) if is_opaque(v) else None
+        if mark == "shifted" and name in SIZES:
+            refuse("difference", type(v).__name__)
         out = self.op(name, v, *args)
-        if is_opaque(v) and slot(MARK, v) == "derived" and name not in BLIND:
+        if mark == "derived" and name not in BLIND:
             if not is_opaque(out) or name in ("__iter__", "__reversed__"):
                 refuse("difference", type(v).__name__)
             MARK.__set__(out, "derived")
@@ -784,14 +811,25 @@ class Session(Codec):
         """Arithmetic: with plain data it may make another object, never plain data. The
         pushed code would else say itself how near its answer is to what is expected."""
         out = self.op(name, *args)
-        derived = slot(MARK, v) == "derived" or is_opaque(other) and slot(MARK, other) == "derived"
-        if is_opaque(other) and not derived:
+        marks = slot(MARK, v), slot(MARK, other) if is_opaque(other) else None
+        if is_opaque(other) and "derived" not in marks and "shifted" not in marks:
             return out
         if not is_opaque(out):
             refuse("arithmetic", type(v).__name__, name)
-        if derived or name in DIFFERENCES or name in RATIOS and not isinstance(other, (str, os.PathLike)):
+        if "derived" in marks:
             MARK.__set__(out, "derived")
+        elif is_opaque(other):
+            self.shift(out)
+        elif name in DIFFERENCES or name in RATIOS and not isinstance(other, (str, os.PathLike)):
+            MARK.__set__(out, "derived")
+        elif "shifted" in marks or shifts(name, other):
+            self.shift(out)
         return out
+
+    @staticmethod
+    def shift(out):
+        if slot(MARK, out) is None:
+            MARK.__set__(out, "shifted")
 
     def record(self, cls, args, kwargs):
         """An instance of a dataclass: the judge's own where construction does nothing but
@@ -837,6 +875,7 @@ class Session(Codec):
         return handle
 
     def get(self, target, name):
+        self.blind(target)
         if type(target) is not ProxyModule and self.around is not None:
             self.around.look()
         value = self.ask("get", self.enc(target), name)
