@@ -763,6 +763,36 @@ def holds(raw):
 `,
 		"what would run text or bytes as code here (collections._sys.getrefcount), which the pushed code may have made; ast.literal_eval or json read plain data",
 		""},
+	{"ambient", "function of the library replaced by hand", `import os
+import lib
+def holds(raw):
+    gone = []
+    os.remove = gone.append
+    lib.same(1)
+    return gone == []
+`,
+		"what the property does to os.remove does not reach the pushed code; candidate.patch replaces it there",
+		`import os
+import lib
+def holds(raw):
+    real, gone = os.remove, []
+    os.remove = gone.append
+    os.remove('x')
+    os.remove = real
+    return gone == ['x'] and lib.same(1) == 1
+`},
+	{"ambient", "module loaded and replaced at once", `import lib
+def holds(raw):
+    import getpass
+    getpass.getuser = lambda: 'me'
+    return lib.same(1) == 1
+`,
+		"what the property does to getpass.getuser does not reach the pushed code; candidate.patch replaces it there",
+		`import lib
+def holds(raw):
+    import getpass
+    return lib.same(1) == 1 and callable(getpass.getuser)
+`},
 	{"program", "program", `import subprocess
 import sys
 import lib

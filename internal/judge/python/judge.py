@@ -1112,9 +1112,14 @@ RUNNING = frozenset("call op await exit aexit run set del import".split())
 # Names of the standard library that properties replace, by hand or with mock.patch,
 # and what replaces them for the pushed code.
 STEADY = (
-    ("builtins", "open input print"), ("time", "time monotonic sleep"), ("datetime", "datetime date"), ("random", "random randint choice shuffle"),
-    ("os", "getenv urandom"), ("uuid", "uuid4"), ("secrets", "token_hex"), ("socket", "socket"), ("subprocess", "run"), ("urllib.request", "urlopen"),
+    ("builtins", "open input print __import__"), ("time", "time time_ns monotonic perf_counter sleep localtime gmtime strftime"),
+    ("datetime", "datetime date"), ("random", "random randint randrange choice choices sample shuffle uniform"),
+    ("os", "getenv getcwd listdir urandom remove unlink makedirs mkdir system getpid"), ("os.path", "exists isfile isdir getmtime"),
+    ("uuid", "uuid1 uuid4"), ("secrets", "token_hex token_bytes token_urlsafe choice"), ("socket", "socket create_connection gethostname"),
+    ("subprocess", "run Popen check_output check_call call"), ("shutil", "which copy move rmtree"), ("json", "loads dumps load dump"),
+    ("getpass", "getpass getuser"), ("platform", "system node machine"), ("urllib.request", "urlopen"), ("asyncio", "sleep"),
 )
+STEADY_MODULES = frozenset(name for name, _ in STEADY)
 PATCHED = "candidate.patch replaces it there"
 PATCHES = []  # targets of mock.patch that are in force, one an entry
 
@@ -1214,6 +1219,12 @@ def survey(known, steady):
             steady += [(space, n, space[n]) for n in names.split() if n in space]
 
 
+def noted(module):
+    around = SESSION.around
+    if around is not None:
+        survey(around.known, around.steady)
+
+
 def spurious(name, module):
     """Whether somebody has put this in the place of a module."""
     if type(module) is ProxyModule or module is sys.modules["__main__"] or name in STANDARD_MODULES:
@@ -1226,14 +1237,14 @@ def decimal_context():
     return c.prec, c.rounding
 
 
-def patching(spec):
-    """unittest.mock, with a list of what it has patched."""
+def patching(spec, then):
+    """A module, and what is to be done as soon as it is loaded."""
     if spec is not None:
         loader, run = spec.loader, spec.loader.exec_module
 
         def exec_module(module):
             run(module)
-            watch_patches(module)
+            then(module)
 
         loader.exec_module = exec_module
     return spec
@@ -1359,7 +1370,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             spec.submodule_search_locations = Listing()
             return spec
         if name == "unittest.mock":
-            return patching(importlib.machinery.PathFinder.find_spec(name, path))
+            return patching(importlib.machinery.PathFinder.find_spec(name, path), watch_patches)
+        if name in STEADY_MODULES:  # before the property has it to replace anything there
+            return patching(importlib.machinery.PathFinder.find_spec(name, path), noted)
         return None
 
     def create_module(self, spec):
