@@ -64,6 +64,20 @@ class Made:
 
 
 @dataclass
+class User:
+    id: int
+    name: str = ""
+
+    def __eq__(self, o):
+        return self.id == o.id
+
+
+@dataclass(eq=False)
+class Row:
+    n: int
+
+
+@dataclass
 class Quiet:
     n: int
 
@@ -169,6 +183,24 @@ def holds(raw):
 `,
 		"== of a proxied A, which is not plain data; compare its values, or use 'is'",
 		""},
+	{"equal", "equality that a dataclass has of its own", `import lib
+def holds(raw):
+    return lib.User(1, 'a') == lib.User(1, 'b')
+`,
+		"== of a proxied User, which is not plain data; compare its values, or use 'is'",
+		`import lib
+def holds(raw):
+    return lib.User(1, 'a').id == lib.User(1, 'b').id == lib.same(1)
+`},
+	{"equal", "equality of dataclasses that have none", `import lib
+def holds(raw):
+    return lib.Row(1) != lib.Row(1)
+`,
+		"== of a proxied Row, which is not plain data; compare its values, or use 'is'",
+		`import lib
+def holds(raw):
+    return lib.Row(1) is not lib.Row(1) and lib.Row(1).n == lib.same(1)
+`},
 	{"hash", "objects as members of a set", `import lib
 def holds(raw):
     return len({lib.A(), lib.A()}) == 2

@@ -195,10 +195,17 @@ class Mirror(Codec):
             return "o", []
         marker = sys.modules["dataclasses"]._FIELD
         plain = all(f._field_type is not sys.modules["dataclasses"]._FIELD_INITVAR for f in fields.values())
-        fields = [[f.name, bool(f.init), bool(getattr(f, "kw_only", False))] for f in fields.values() if f._field_type is marker]
+        fields = [[f.name, bool(f.init), bool(getattr(f, "kw_only", False)), bool(f.compare)] for f in fields.values() if f._field_type is marker]
         params = getattr(c, "__dataclass_params__", None)
         frozen = bool(getattr(params, "frozen", False))
-        return "D", [bool(getattr(params, "order", False)), frozen, plain and self.takes_over(c, frozen)] + fields
+        order = bool(getattr(params, "order", False)) and all(self.generated(c, "__%s__" % n) for n in ("lt", "le", "gt", "ge"))
+        hashed = "none" if c.__hash__ is None else "fields" if self.generated(c, "__hash__") else "own"
+        return "D", [order, frozen, plain and self.takes_over(c, frozen), self.generated(c, "__eq__"), hashed] + fields
+
+    @staticmethod
+    def generated(c, name):
+        """Whether a method of a dataclass is the one that dataclasses has written for it."""
+        return getattr(getattr(getattr(c, name), "__code__", None), "co_filename", "") == "<string>"
 
     @staticmethod
     def takes_over(c, frozen):

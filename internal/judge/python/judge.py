@@ -115,6 +115,7 @@ def remote(target, name):
 
 class ProxyMeta(type):
     _sg_plain = ()  # of which plain types a class is a subclass
+    _sg_equal = True  # whether instances are equal by their fields, where they have any
 
     def __new__(meta, name, bases, space, token=None):
         if token is not _TOKEN:
@@ -169,6 +170,7 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
     _sg_kind = "o"
     _sg_dunders = frozenset()
     _sg_order = _sg_frozen = _sg_pure = False
+    _sg_hash, _sg_compare = "own", ()
 
     def __getattr__(self, name):
         local = slot(LOCAL, self)
@@ -209,7 +211,9 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
 
     def __eq__(self, other):
         cls, kind = type(self), type(type(other))
-        if cls._sg_kind != "D" or kind is ProxyMeta and type(other)._sg_kind == "o" or kind is ProxyModule:
+        if cls._sg_kind != "D" or not cls._sg_equal or kind is ProxyModule:
+            refuse("equal", cls.__name__)
+        if kind is ProxyMeta and (type(other)._sg_kind == "o" or not type(other)._sg_equal):
             refuse("equal", cls.__name__)
         if kind is not ProxyMeta:
             return NotImplemented
@@ -223,9 +227,9 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
 
     def __hash__(self):
         cls = type(self)
-        if cls._sg_kind != "D":
+        if cls._sg_kind != "D" or cls._sg_hash == "own":
             refuse("hash", cls.__name__)
-        if not cls._sg_frozen:
+        if cls._sg_hash != "fields":
             raise TypeError("unhashable type: %r" % cls.__name__)
         return hash(picture(self))
 
@@ -337,7 +341,7 @@ def picture(v):
     if type(t) is ProxyMeta and t._sg_kind == "D":
         local = slot(LOCAL, v)
         if local is not None:
-            return Plain(t, tuple([picture(x) for x in local.values()]))
+            return Plain(t, tuple([picture(x) for x, compared in zip(local.values(), t._sg_compare) if compared]))
         mark = slot(MARK, v)
         if mark == "made":
             refuse("made", t.__name__)
@@ -610,17 +614,18 @@ def _class_dict(kind, number, dunders, extra, module, qualname):
         space.update(cr_code=None, cr_frame=None, cr_await=None, cr_origin=None, cr_running=False)
     if kind == "D":
         fields = {}
-        for name, init, kw_only in extra[3:]:
+        for name, init, kw_only, compare in extra[5:]:
             if name[:4] == "_sg_":
                 raise Bad("a field with this name")
-            f = dataclasses.field(init=init)
+            f = dataclasses.field(init=init, compare=compare)
             f.name, f.type, f._field_type = name, object, dataclasses._FIELD
             if hasattr(f, "kw_only"):  # from Python 3.10 on
                 f.kw_only = kw_only
             fields[name] = f
-        positional = tuple([name for name, init, kw_only in extra[3:] if init and not kw_only])
+        positional = tuple([name for name, init, kw_only, _ in extra[5:] if init and not kw_only])
         space.update(__dataclass_fields__=fields, __match_args__=positional, _sg_positional=positional,
-                     _sg_order=extra[0], _sg_frozen=extra[1], _sg_pure=extra[2])
+                     _sg_order=extra[0], _sg_frozen=extra[1], _sg_pure=extra[2], _sg_equal=extra[3], _sg_hash=extra[4],
+                     _sg_compare=tuple([compare for _, _, _, compare in extra[5:]]))
     return space
 
 
@@ -1096,7 +1101,9 @@ class Session(Codec):
             cls = self.dec_class(v)
             if cls._sg_kind != "D":
                 raise Bad("a record of a class that is no dataclass")
-            return Plain(cls, tuple([self.dec(x) for x in items[1:]]))
+            if len(items) != 1 + len(cls._sg_compare):
+                raise Bad("a record of another length")
+            return Plain(cls, tuple([self.dec(x) for x, compared in zip(items[1:], cls._sg_compare) if compared]))
         if tag == "L":
             return [self.dec(x) for x in items]
         if tag == "M":
