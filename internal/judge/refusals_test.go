@@ -50,6 +50,14 @@ class Worker(threading.Thread):
     pass
 
 
+class Rank(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+    def __lt__(self, o):
+        return self.value < o.value
+
+
 class Tone(enum.Enum):
     LOW = 1
     BASS = 1
@@ -245,6 +253,15 @@ def holds(raw):
 		`import lib
 def holds(raw):
     return lib.Quiet(1).n == lib.Quiet(1).n
+`},
+	{"own", "order that an enum has of its own", `import lib
+def holds(raw):
+    return lib.Rank.LOW < lib.Rank.HIGH
+`,
+		"__lt__ of a proxied Rank, whose class has its own; compare plain data",
+		`import lib
+def holds(raw):
+    return lib.Rank.LOW.value < lib.Rank.HIGH.value == lib.same(2)
 `},
 	{"alias", "alias in an enum", `import lib
 def holds(raw):

@@ -27,8 +27,10 @@ DUNDERS = frozenset(
     "__add__ __sub__ __mul__ __matmul__ __truediv__ __floordiv__ __mod__ __divmod__ __pow__ __lshift__ __rshift__ __and__ "
     "__xor__ __or__ __radd__ __rsub__ __rmul__ __rmatmul__ __rtruediv__ __rfloordiv__ __rmod__ __rdivmod__ __rpow__ "
     "__rlshift__ __rrshift__ __rand__ __rxor__ __ror__ __iadd__ __isub__ __imul__ __imatmul__ __itruediv__ __ifloordiv__ "
-    "__imod__ __ipow__ __ilshift__ __irshift__ __iand__ __ixor__ __ior__ __bool__ __eq__ __lt__".split()
+    "__imod__ __ipow__ __ilshift__ __irshift__ __iand__ __ixor__ __ior__ __bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__".split()
 )
+# What a property sees of a plain value besides what it is equal to.
+TOLD = {"__bool__", "__len__", "__missing__", "__str__", "__getitem__", "__iter__", "__contains__"}
 
 
 class Mirror(Codec):
@@ -57,6 +59,15 @@ class Mirror(Codec):
         v = self.handles.pop(n, None)
         if v is not None:
             self.numbers.pop(id(v), None)
+
+    def whole(self, t, base):
+        """The judge has a plain value: what a class of the pushed code's own makes of it would get lost."""
+        for k in t.__mro__:
+            if k is base:
+                return
+            lost = TOLD & k.__dict__.keys()
+            if lost and not standard(k.__module__) and k.__module__.partition(".")[0] != "numpy":
+                raise Bad("a %s of the class %s, which has its own %s" % (base.__name__, t.__name__, min(lost)))
 
     def enc_record(self, v, t, depth):
         enum = loaded("enum", "Enum")
@@ -164,8 +175,20 @@ class Mirror(Codec):
                 bases.append(["C", self.number(b)])
         bases += [["g", module, name] for module, name in self.kinds(c)]
         kind, extra = self.kind(c)
+        if kind in "enx":
+            names = self.own(c)
         dunders = sorted(DUNDERS & names)
         return [n, str(c.__name__), str(c.__qualname__), str(c.__module__), bases, kind, dunders, extra]
+
+    @staticmethod
+    def own(c):
+        """What the class of an enum, a named tuple or an exception does otherwise than such classes do."""
+        names = set()
+        for k in c.__mro__:
+            flag = k.__module__ == "enum" and k.__name__ == "Flag" and not issubclass(c, int)
+            if flag or not standard(k.__module__):
+                names.update(k.__dict__)
+        return names
 
     @staticmethod
     def kinds(c):

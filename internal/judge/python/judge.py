@@ -44,6 +44,7 @@ REFUSALS = {
     "member": "'in' of a proxied %s, which the pushed code would answer; compare plain data",
     "order": "the order (<, >) of a proxied %s, which is not plain data; compare its values",
     "made": "== or the order of a proxied %s whose class has a constructor of its own; compare its fields",
+    "own": "%s of a proxied %s, whose class has its own; compare plain data",
     "alias": "%s.%s is another name of %s",
     "difference": "a difference between a proxied %s and plain data; compare its values",
     "arithmetic": "arithmetic of a proxied %s with plain data (%s), which the pushed code would answer; compare its values",
@@ -504,6 +505,16 @@ class EnumMember:
         return self
 
 
+def _own(name):
+    def f(self, *args):
+        refuse("own", name, type(self).__name__)
+
+    return f
+
+
+OWN = set(OPERATORS) | {"__bool__", "__contains__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
+
+
 class NamedTuple(tuple):
     __slots__ = ()
 
@@ -586,6 +597,8 @@ class Doc:
 
 def _class_dict(kind, number, dunders, extra, module, qualname):
     space = {"__module__": module, "__qualname__": qualname, "__doc__": Doc(), "_sg_number": number, "_sg_kind": kind, "_sg_dunders": frozenset(dunders)}
+    if kind in ("e", "n", "x"):
+        space.update((name, _own(name)) for name in dunders if name in OWN)
     if kind == "e":
         if not extra[0]:
             space["__slots__"] = ("_name_", "_value_")
@@ -595,11 +608,13 @@ def _class_dict(kind, number, dunders, extra, module, qualname):
         if not tuple_fields(extra):
             raise Bad("a named tuple with such names")  # __eq__ would be the candidate's
         space["__slots__"] = ()
+        space["__hash__"] = tuple.__hash__
         space["_fields"] = tuple(extra)
         for n, name in enumerate(extra):
             space[name] = property(lambda self, n=n: tuple.__getitem__(self, n))
         return space
     if kind == "x":
+        space["__hash__"] = BaseException.__hash__
         space["__str__"] = lambda self: self.__dict__.get("_sg_text", "")
         space["__getattr__"] = lambda self, name: remote(self, name)
         return space
@@ -906,7 +921,7 @@ class Session(Codec):
         if type(t) is ProxyMeta:
             kind = t._sg_kind
             if kind == "n":
-                return ["n", t._sg_number] + [self.enc(x, depth + 1) for x in v]
+                return ["n", t._sg_number] + [self.enc(x, depth + 1) for x in tuple.__iter__(v)]
             if kind == "e":
                 return ["e", t._sg_number, v._name_, self.enc(v._value_, depth + 1)]
             return ["o", v.__dict__["_sg_handle"] if kind == "x" else self.bear(v), t._sg_number]
