@@ -38,6 +38,16 @@ class A:
         return True
 
 
+class Shelf(A):
+    def __iter__(self):
+        return iter([1, 2])
+
+
+class Lane:
+    def __iter__(self):
+        return iter([1, 2])
+
+
 class Err(Exception):
     pass
 
@@ -235,6 +245,15 @@ def holds(raw):
 		`import lib
 def holds(raw):
     return 5 in lib.same([5])
+`},
+	{"member", "membership of its own beside iteration", `import lib
+def holds(raw):
+    return 5 not in lib.Shelf()
+`,
+		"'in' of a proxied Shelf, which the pushed code would answer; compare plain data",
+		`import lib
+def holds(raw):
+    return 5 not in list(lib.Shelf()) and 2 in lib.Lane()
 `},
 	{"order", "order of objects", `import lib
 def holds(raw):

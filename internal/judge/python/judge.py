@@ -261,7 +261,8 @@ class Opaque(metaclass=ProxyMeta, token=_TOKEN):
         return SESSION.unary("__deepcopy__", self) if local is None else new_local(type(self), copy.deepcopy(local, memo))
 
     def __contains__(self, item):
-        if "__iter__" not in type(self)._sg_dunders:
+        dunders = type(self)._sg_dunders
+        if "__iter__" not in dunders or "__contains__" in dunders:
             refuse("member", type(self).__name__)
         return any(x is item or x == item for x in self)
 
