@@ -141,6 +141,31 @@ var nodeCheats = map[string]string{
 	"driver":             `exports.f = () => { process.reallyExit = () => {}; JSON.parse = () => ['row', [], [], []]; return 2; };`,
 }
 
+// nodeHidden are objects whose state no key tells, another at each call, and twins that
+// are the same each time.
+var nodeHidden = map[string][2]string{
+	"private":  {`class P { #n; constructor(x) { this.#n = x; } value() { return this.#n; } } let n = 0; exports.f = () => new P(n++);`, `class P { constructor() { this.n = 1; } } exports.f = () => new P();`},
+	"url":      {`let n = 0; exports.f = () => new URL('http://h/' + n++);`, `exports.f = () => new URL('http://h/').href;`},
+	"symbol":   {`const S = Symbol('s'); let n = 0; exports.f = () => ({[S]: n++});`, `exports.f = () => ({s: 1});`},
+	"headers":  {`let n = 0; exports.f = () => [new Headers([['a', String(n++)]])];`, `exports.f = () => [[...new Headers([['a', '1']])]];`},
+	"unlisted": {`let n = 0; exports.f = () => Object.defineProperty({}, 'n', {value: n++});`, `exports.f = () => ({a: {}, b: Object.create(null)});`},
+}
+
+func TestObjectsOfNodeThatHideWhatTheyHoldAreNotEqual(t *testing.T) {
+	tree, claims := files{}, []claim{}
+	for name, code := range nodeHidden {
+		for i, kind := range []string{"hides_", "twin_"} {
+			tree[kind+name+".js"] = code[i] + "\n"
+			claims = append(claims, nodeClaim(kind+name, kind+name+".js:f", `"idempotent"`, `[{}]`))
+		}
+	}
+	for id, o := range judgeClaims(t, withNode(t, claimsConfig(t, tree, claims)), First()) {
+		if o.OK != strings.HasPrefix(id, "twin_") {
+			t.Errorf("%s: %s", id, o.summary())
+		}
+	}
+}
+
 func TestWrongAnswersInNodeAreWrong(t *testing.T) {
 	tree := files{"honest.js": "Array.prototype.last = function () { return this[this.length - 1]; }; exports.f = () => [3, 1].last();\n"}
 	claims := []claim{nodeClaim("honest", "honest.js:f", `"exact_table"`, `[{"args": [], "expected": 1}]`)}

@@ -29,7 +29,8 @@ const bytesOf = Buffer.from;
 const {isArray} = Array;
 const {isView} = ArrayBuffer;
 const {is, defineProperty} = Object;
-const {apply, get, has, ownKeys, getOwnPropertyDescriptor} = Reflect;
+const {apply, get, has, ownKeys, getOwnPropertyDescriptor, getPrototypeOf} = Reflect;
+const PLAIN = Object.prototype;
 const {isInteger, isSafeInteger} = Number;
 const {iterator: ITERATOR, asyncIterator: ASYNC} = Symbol;
 const floats = new DataView(new ArrayBuffer(8));
@@ -336,6 +337,12 @@ class Reader {
 
 // ---- values
 
+// hides: an object of which nothing can be seen, though it is no {}: what it holds is elsewhere.
+function hides(v, keys) {
+  const of = getPrototypeOf(v);
+  return keys.length > 0 || of !== null && of !== PLAIN;
+}
+
 const OPAQUE = '["o",0,0]';
 
 // Writer spells a value, everything inline. It stops where a reply would be too long.
@@ -411,10 +418,15 @@ class Writer {
   record(v, depth) {
     let out = '["M"';
     const keys = ownKeys(v);
+    let empty = true;
     for (let n = 0; n < keys.length; n++) {
-      const own = typeof keys[n] === 'string' && getOwnPropertyDescriptor(v, keys[n]);
-      if (own && own.enumerable) out += ',' + this.count(string(keys[n])) + ',' + this.value(get(v, keys[n]), depth + 1);
+      const own = getOwnPropertyDescriptor(v, keys[n]);
+      if (!own || !own.enumerable) continue;
+      if (typeof keys[n] !== 'string') return this.count(OPAQUE); // a symbol: it would get lost
+      out += ',' + this.count(string(keys[n])) + ',' + this.value(get(v, keys[n]), depth + 1);
+      empty = false;
     }
+    if (empty && hides(v, keys)) return this.count(OPAQUE);
     return out + ']';
   }
 
