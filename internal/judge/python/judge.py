@@ -1176,7 +1176,7 @@ class Around:
             refuse("ambient", "os.environ", "candidate.patch('os:environ', {...}) replaces it there")
         if self.moved and os.getcwd() != self.where:
             refuse("ambient", "the working directory", "pass the path, or start with candidate.run(['/bin/sh', ...])")
-        if sys.getrecursionlimit() != self.limit:
+        if sys.getrecursionlimit() < self.limit:  # a higher one, as test tools set it for themselves, forbids nothing
             refuse("ambient", "the recursion limit", "candidate.call('sys:setrecursionlimit', n) sets it there")
         if PATCHES:
             refuse("ambient", PATCHES[-1], PATCHED)
