@@ -198,6 +198,8 @@ var records = []struct{ name, code, old, new, property string }{
 		"from lib import J, f\ndef holds(raw):\n    a, b = f(1)\n    return a == b == J(1, 'c') and len({a, b}) == 1 and [j.note for j in sorted(f(2))] == ['b', 'a']\n"},
 	{"records with a hash that may change", "from dataclasses import dataclass\n@dataclass(unsafe_hash=True)\nclass P:\n    x: int\ndef f(x):\n    return P(x)\n", "P(x)", "P(x + 1)",
 		"from lib import P, f\ndef holds(raw):\n    return len({f(1), P(1)}) == 1\n"},
+	{"static and class methods that were patched", "class K:\n    @staticmethod\n    def now():\n        return 1\n    @classmethod\n    def name(cls):\n        return cls.__name__\n    def t(self):\n        return self.now()\nclass L(K):\n    pass\n", "return 1", "return 2",
+		"from lib import K, L\ndef holds(raw, candidate):\n    with candidate.patch('lib:K.now', returns=5), candidate.patch('lib:K.name', returns='x'):\n        a = K().t(), L.name()\n    return (a, K().t(), L.name()) == ((5, 'x'), 1, 'L')\n"},
 	{"paths", "import pathlib\ndef where(x):\n    return pathlib.PurePosixPath('/srv') / x\n", "'/srv'", "'/tmp'",
 		"from lib import where\ndef holds(raw):\n    return str(where('a') / 'b') == '/srv/a/b' and (where('a') / 'b').name == 'b'\n"},
 	{"generator with send and throw that ends", "def g():\n    try:\n        x = yield 1\n    except ValueError:\n        return 'thrown'\n    return x\n", "return x", "return 0",

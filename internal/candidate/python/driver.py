@@ -565,7 +565,10 @@ class Driver:
             def new(*args, **kwargs):
                 return given
 
-        own = name in getattr(owner, "__dict__", {})
+        space = getattr(owner, "__dict__", {})
+        own = name in space
+        if own and isinstance(owner, type):
+            old = space[name]  # a static or class method, and not what it gives
         setattr(owner, name, new)
         n = len(self.patches)
         self.patches[n] = (owner, name, old, own)
