@@ -200,6 +200,8 @@ var records = []struct{ name, code, old, new, property string }{
 		"from lib import P, f\ndef holds(raw):\n    return len({f(1), P(1)}) == 1\n"},
 	{"static and class methods that were patched", "class K:\n    @staticmethod\n    def now():\n        return 1\n    @classmethod\n    def name(cls):\n        return cls.__name__\n    def t(self):\n        return self.now()\nclass L(K):\n    pass\n", "return 1", "return 2",
 		"from lib import K, L\ndef holds(raw, candidate):\n    with candidate.patch('lib:K.now', returns=5), candidate.patch('lib:K.name', returns='x'):\n        a = K().t(), L.name()\n    return (a, K().t(), L.name()) == ((5, 'x'), 1, 'L')\n"},
+	{"exceptions of modules that nobody imported", "import zipfile, wave, binascii, base64\ndef f(x):\n    base64.b64decode(x, validate=True)\ndef g(x):\n    raise __import__('urllib.error').error.URLError(x)\n", "validate=True", "validate=False",
+		"from lib import f, g\ndef holds(raw):\n    good = 0\n    try:\n        f('!!!!')\n    except ValueError:\n        good += 1\n    try:\n        g('x')\n    except OSError:\n        good += 1\n    return good == 2\n"},
 	{"paths", "import pathlib\ndef where(x):\n    return pathlib.PurePosixPath('/srv') / x\n", "'/srv'", "'/tmp'",
 		"from lib import where\ndef holds(raw):\n    return str(where('a') / 'b') == '/srv/a/b' and (where('a') / 'b').name == 'b'\n"},
 	{"generator with send and throw that ends", "def g():\n    try:\n        x = yield 1\n    except ValueError:\n        return 'thrown'\n    return x\n", "return x", "return 0",

@@ -645,6 +645,9 @@ def _class_dict(kind, number, dunders, extra, module, qualname):
     return space
 
 
+# Standard modules that do something when they are imported, or need a display.
+STAGED = {"antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle", "turtledemo"}
+
 # ---------------------------------------------------------------- the exchange with the candidate
 
 
@@ -1063,10 +1066,15 @@ class Session(Codec):
     def dec_global(self, v):
         if v[1] not in STANDARD_MODULES:
             raise Bad("a class of a module that is not standard")
+        if v[1] not in sys.modules and v[1].partition(".")[0] not in STAGED:
+            try:
+                importlib.import_module(v[1])  # its base classes say by what it can be caught
+            except Exception:
+                pass
         found = getattr(sys.modules.get(v[1]), v[2], None)
         if not isinstance(found, type) or not (issubclass(found, BaseException) or v[1] == "builtins" and v[2] in BASIC_TYPES):
             if found is None and v[1] != "builtins":
-                return Exception  # of a module that the property never imported, so it cannot name the class
+                return Exception  # of a module that is not there, or not imported for this
             raise Bad("a name that is no class")
         return found
 
