@@ -1379,7 +1379,7 @@ def sown(random):
     seed = random.seed
 
     def both(a=None, version=2):
-        if a is not None and (type(a) is not int or a.bit_length() > 64):
+        if a is not None and (type(a) is not int or a.bit_length() > 32):
             refuse("ambient", "random.seed (of a %s)" % type(a).__name__, "random.Random(...) is a generator of the property's own")
         seed(a, version)
         SESSION.ask("seed", SESSION.enc(a))
