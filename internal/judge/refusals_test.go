@@ -656,6 +656,19 @@ def holds(raw, candidate):
     candidate.call('sys:setrecursionlimit', 5000)
     return lib.deep(3000) == 3000
 `},
+	{"ambient", "lower recursion limit", `import sys
+import lib
+def holds(raw):
+    sys.setrecursionlimit(500)
+    return lib.deep(600) == 600
+`,
+		"what the property does to the recursion limit does not reach the pushed code; candidate.call('sys:setrecursionlimit', n) sets it there",
+		`import sys
+import lib
+def holds(raw):
+    sys.setrecursionlimit(5000)
+    return lib.deep(100) == 100
+`},
 	{"ambient", "time stopped by mock", `from unittest import mock
 import lib
 @mock.patch('time.time', lambda: 5)

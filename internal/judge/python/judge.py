@@ -712,6 +712,8 @@ class Session(Codec):
             raise StopIteration(value)
         if not isinstance(value, BaseException):
             refuse("nonsense", "an exception that is none")
+        if isinstance(value, RecursionError) and self.around is not None:
+            self.around.look_at_limit(deep=True)
         context = value.__context__
         try:
             raise value.with_traceback(None)
@@ -1184,8 +1186,7 @@ class Around:
             refuse("ambient", "os.environ", "candidate.patch('os:environ', {...}) replaces it there")
         if self.moved and os.getcwd() != self.where:
             refuse("ambient", "the working directory", "pass the path, or start with candidate.run(['/bin/sh', ...])")
-        if sys.getrecursionlimit() < self.limit:  # a higher one, as test tools set it for themselves, forbids nothing
-            refuse("ambient", "the recursion limit", "candidate.call('sys:setrecursionlimit', n) sets it there")
+        self.look_at_limit()
         if PATCHES:
             refuse("ambient", PATCHES[-1], PATCHED)
         for holder, name, value in self.steady:
@@ -1216,6 +1217,12 @@ class Around:
                 self.known[name] = None
                 if spurious(name, module):
                     refuse("ambient", "sys.modules (%s)" % name, PATCHED)
+
+    def look_at_limit(self, deep=False):
+        """A higher limit, as test tools set it for themselves, matters where the pushed code goes deep."""
+        limit = sys.getrecursionlimit()
+        if limit < self.limit or deep and limit > self.limit:
+            refuse("ambient", "the recursion limit", "candidate.call('sys:setrecursionlimit', n) sets it there")
 
     def look_at_decimals(self):
         if decimal_context() != self.context:
