@@ -339,6 +339,10 @@ const pageTail = `
 - Text and bytes of the pushed code are not to be run: ` + "`eval`, `exec`" + ` and pickles that name
   more than plain data are refused once it was asked. A format string of it is not
   (` + "`str.format`" + ` of the property's own objects reads their attributes), nor is ` + "`marshal`" + `.
+- A difference between an object of the pushed code and plain data says nothing, and cannot be
+  asked anything; compare plain values.
+- What a pushed enum, named tuple, exception or dataclass does in its own way (` + "`__eq__`, `__lt__`, `__bool__`" + `, …)
+  is refused where the property would see the ordinary way.
 - Random numbers that the property draws itself do not move those of the pushed code on.
 `
 
