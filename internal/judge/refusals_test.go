@@ -874,6 +874,19 @@ def holds(raw):
     import getpass
     return lib.same(1) == 1 and callable(getpass.getuser)
 `},
+	{"ambient", "seed that holds more than a seed needs", `import random
+import lib
+def holds(raw):
+    random.seed(1 << 32)
+    return lib.roll() < 1
+`,
+		"what the property does to random.seed (of a int) does not reach the pushed code; random.Random(...) is a generator of the property's own",
+		`import random
+import lib
+def holds(raw):
+    random.seed((1 << 32) - 1)
+    return lib.roll() == random.Random((1 << 32) - 1).random()
+`},
 	{"program", "program", `import subprocess
 import sys
 import lib
