@@ -840,7 +840,7 @@ def holds(raw):
 	{"made of", "pickle that reaches through a module", `import pickle
 import lib
 def holds(raw):
-    return pickle.loads(lib.same(b"\x80\x04\x8c\x0bcollections\x8c\x0f_sys.getrefcount\x93.")) is not None
+    return pickle.loads(lib.same(b"\x80\x04\x8c\x0bcollections\x8c\x10_sys.getrefcount\x93.")) is not None
 `,
 		"what would run text or bytes as code here (collections._sys.getrefcount), which the pushed code may have made; ast.literal_eval or json read plain data",
 		""},

@@ -1344,7 +1344,7 @@ HARMLESS = {"collections", "datetime", "decimal", "fractions", "uuid"}
 
 def harmless(module, name):
     """What a pickle may name once the pushed code was asked: classes of plain data, and of the property's own."""
-    if (module, name) == ("copyreg", "_reconstructor"):
+    if (module, name) in (("copyreg", "_reconstructor"), ("_codecs", "encode")):
         return True
     if module == "builtins":
         return name in BASIC_TYPES or name == "complex"
