@@ -1344,9 +1344,9 @@ HARMLESS = {"collections", "datetime", "decimal", "fractions", "uuid"}
 
 def harmless(module, name):
     """What a pickle may name once the pushed code was asked: classes of plain data, and of the property's own."""
-    if (module, name) in (("copyreg", "_reconstructor"), ("_codecs", "encode")):
+    if (module, name) in (("copyreg", "_reconstructor"), ("copy_reg", "_reconstructor"), ("_codecs", "encode")):
         return True
-    if module == "builtins":
+    if module in ("builtins", "__builtin__"):
         return name in BASIC_TYPES or name == "complex"
     found = getattr(sys.modules.get(module), name, None)  # of a dotted name there is none
     if not isinstance(found, type) or found.__module__ not in (module, "_" + module):
