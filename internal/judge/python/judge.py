@@ -1372,6 +1372,10 @@ def confine():
         elif event == "compile" and SESSION.calls and runs_text(sys._getframe(1)):
             refuse("made of", "eval, exec or compile")
 
+    if sys.version_info < (3, 9):  # where uuid asks platform, and platform runs uname
+        import platform
+
+        platform._syscmd_uname = lambda option, default="": default
     sys.addaudithook(hook)
 
     def fork_exec(*args):
