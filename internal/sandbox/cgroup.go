@@ -147,6 +147,7 @@ func (gs *groups) makeRoom() error {
 	base := gs.at.in[0]
 	if base.dir == gs.at.own {
 		leaf := filepath.Join(base.dir, ownLeaf)
+		_ = unix.Rmdir(leaf) // one that an earlier hookd was killed in: see group.kill
 		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("make a group for hookd itself: %w", err)
 		}
@@ -280,7 +281,13 @@ func (gs *groups) named(name string) (*group, error) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if g, ok := gs.made[name]; ok {
-		return g, nil
+		if !g.killed {
+			return g, nil
+		}
+		delete(gs.made, name)
+		if err := g.remove(time.Now().Add(grace)); err != nil {
+			return nil, err
+		}
 	}
 	g := &group{unified: gs.at.unified, tops: gs.tops}
 	for i, top := range gs.tops {

@@ -24,6 +24,7 @@ type group struct {
 	places  []place
 	tops    []string // of version 1: where the starting thread stays between two commands
 	before  counters // when the slot's command was started
+	killed  bool     // cgroup.kill was written to it, and another one takes its place
 }
 
 // counters only ever grow; a group is used for one command after the other.
@@ -232,9 +233,11 @@ func (g *group) leave() error {
 }
 
 // kill ends all that is in a group of version 2 at once. Version 1 has nothing like
-// it.
+// it. Linux from 6.14 on also kills what is started into the group from another one
+// afterwards, whenever that is.
 func (g *group) kill() {
 	if g != nil && g.unified {
+		g.killed = true
 		_ = control(g.places[0].dir, "cgroup.kill", "1") // Linux 5.14; clear sees what is left
 	}
 }

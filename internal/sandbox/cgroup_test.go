@@ -286,15 +286,32 @@ var bounded = []behaviour{
 }
 
 func TestGroupsBoundCommands(t *testing.T) {
-	if !inGroup(t, version1, modeOwn, modeOnly, modeTwo) {
+	if inGroup(t, version1, modeOwn, modeOnly, modeTwo) {
+		boundsCommands(t, "cgroup v1: memory, pids")
+	}
+}
+
+func TestGroupsOfVersion2BoundCommands(t *testing.T) {
+	if !inGroup(t, version2, modeOwn, modeOnly, modeTwo) {
 		return
 	}
+	if withoutControllers {
+		t.Skip("this host has the memory controller in version 1")
+	}
+	boundsCommands(t, "cgroup v2: memory, pids")
+}
+
+func boundsCommands(t *testing.T, name string) {
+	t.Helper()
 	sb := openHere(t)
-	if !strings.HasSuffix(sb.Tier(), ", cgroup v1: memory, pids") || !strings.Contains(strings.Join(sb.Facts(), "\n"), "cgroup v1: memory, pids: the kernel holds") {
+	if !strings.HasSuffix(sb.Tier(), ", "+name) || !strings.Contains(strings.Join(sb.Facts(), "\n"), name+": the kernel holds") {
 		t.Fatalf("tier %q, facts %q", sb.Tier(), sb.Facts())
 	}
 	rows := bounded
-	if sb.Level() == 1 {
+	switch {
+	case mode() == modeOnly:
+		rows = bounded[:4]
+	case sb.Level() == 1:
 		rows = append(rows, behaviour{"inodes", Spec{Argv: python(manyInodes), Limits: Limits{Total: 60 << 20, Tmp: 4 << 20}}, overTotal})
 	}
 	for _, b := range rows {
@@ -311,10 +328,14 @@ func TestGroupsBoundCommands(t *testing.T) {
 		})
 	}
 	t.Run("each slot again", func(t *testing.T) {
+		files := openFiles(t)
 		for range min(cap(sb.slots), testCount) + 2 {
 			if r := run(t, sb, Spec{Argv: shell("exit 0")}); r.Exit != 0 || r.OverTotal {
 				t.Errorf("%+v", r)
 			}
+		}
+		if now := openFiles(t); now != files {
+			t.Errorf("%d open files, before %d", now, files)
 		}
 	})
 	t.Run("a neighbour", func(t *testing.T) {
@@ -333,6 +354,15 @@ func TestGroupsBoundCommands(t *testing.T) {
 			t.Errorf("%q is left: %v", top, err)
 		}
 	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
 }
 
 func TestGroupsInADirectoryThatIsNamed(t *testing.T) {
@@ -392,6 +422,17 @@ func TestGroupsOfAKilledHookdAreRemoved(t *testing.T) {
 func leftIsCleared(t *testing.T) {
 	t.Helper()
 	const mark = "22360679.7"
+	at, err := findPlaces("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tops := func() (all []string) {
+		for _, p := range at.in {
+			all = append(all, groupsIn(p.dir, groupPrefix)...)
+		}
+		return slices.DeleteFunc(all, func(dir string) bool { return filepath.Base(dir) == ownLeaf })
+	}
+	others := tops()
 	dir := reachable(t)
 	self, err := os.Executable()
 	if err != nil {
@@ -409,26 +450,22 @@ func leftIsCleared(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	at, err := findPlaces("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tops := func() (all []string) {
-		for _, p := range at.in {
-			all = append(all, groupsIn(p.dir, groupPrefix)...)
-		}
-		return slices.DeleteFunc(all, func(dir string) bool { return filepath.Base(dir) == ownLeaf })
-	}
-	before := tops()
+	before := slices.DeleteFunc(tops(), func(top string) bool { return slices.Contains(others, top) })
 	if len(before) != len(at.in) {
 		t.Fatalf("the victim has the groups %q", before)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	sb := openWith(t, Config{Scratch: dir})
-	for _, top := range tops() {
-		if slices.Contains(before, top) {
+	now := tops()
+	for _, top := range before {
+		if slices.Contains(now, top) {
 			t.Errorf("%q is left", top)
+		}
+	}
+	for _, top := range others {
+		if !slices.Contains(now, top) {
+			t.Errorf("%q is gone, and its sandbox lives", top)
 		}
 	}
 	if pids := left(mark); len(pids) > 0 {
@@ -445,8 +482,9 @@ func TestGroupsOfVersion2HoldCommands(t *testing.T) {
 		return
 	}
 	at, err := findPlaces("")
-	withoutControllers = err != nil || !at.unified
-	defer func() { withoutControllers = false }()
+	if err != nil {
+		t.Fatal(err)
+	}
 	sb := openHere(t)
 	if !strings.Contains(sb.Tier(), "cgroup v2") {
 		t.Fatalf("tier %q, facts %q", sb.Tier(), sb.Facts())
@@ -466,11 +504,22 @@ func TestGroupsOfVersion2HoldCommands(t *testing.T) {
 	if r, err := p.Wait(); err == nil && r.Exit == 0 || len(left(mark)) > 0 || len(g.populated()) > 0 {
 		t.Errorf("%+v, %v; left %v", r, err, left(mark))
 	}
-	if r := run(t, sb, Spec{Argv: shell("exit 4")}); r.Exit != 4 || r.OverTotal {
-		t.Errorf("%+v", r)
+	files := openFiles(t)
+	for range 20 {
+		if r := run(t, sb, Spec{Argv: shell("exit 4")}); r.Exit != 4 || r.OverTotal {
+			t.Errorf("%+v", r)
+		}
+	}
+	if now := openFiles(t); now != files {
+		t.Errorf("%d open files, before %d", now, files)
+	}
+	leftIsCleared(t)
+	in, err := findPlaces("")
+	if err != nil || in.own != filepath.Join(at.own, ownLeaf) {
+		t.Errorf("hookd is in %q, was in %q: %v", in.own, at.own, err)
 	}
 	sb.Close()
-	if now, err := findPlaces(""); err != nil && !withoutControllers || withoutControllers && now.own != at.own && at.own != "" {
-		t.Errorf("hookd is in %q, was in %q: %v", now.own, at.own, err)
+	if in, err := findPlaces(""); err != nil || in.own != at.own {
+		t.Errorf("hookd is in %q, was in %q: %v", in.own, at.own, err)
 	}
 }

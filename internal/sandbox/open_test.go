@@ -19,6 +19,10 @@ const victimEnv = "SEALGATE_SANDBOX_TEST_VICTIM"
 // TestMain can also be a hookd that is going to be killed.
 func TestMain(m *testing.M) {
 	Init()
+	if os.Getenv(groupEnv) == version2 {
+		at, err := findPlaces("")
+		withoutControllers = err != nil || !at.unified
+	}
 	if mark := os.Getenv(victimEnv); mark != "" {
 		if err := victim(mark); err != nil {
 			fmt.Println(err)
