@@ -43,7 +43,8 @@ type Sandbox struct {
 	First, Count int
 	// Tier pins one; 0 is the first that the host offers.
 	Tier int
-	// Cgroup is "none", or empty for whatever can be had.
+	// Cgroup is "none", the directory of a control group, or empty for hookd's own
+	// where it may make groups there.
 	Cgroup string
 	// Development runs without a sandbox, and without a sealed tree.
 	Development bool
@@ -255,7 +256,7 @@ func (v value) tier() int {
 	return i
 }
 
-// cgroup answers none, or nothing for auto.
+// cgroup answers none, a directory, or nothing for auto.
 func (v value) cgroup() string {
 	if !v.present() {
 		return ""
@@ -267,10 +268,9 @@ func (v value) cgroup() string {
 	case s == "none":
 		return s
 	case strings.HasPrefix(s, "/"):
-		v.fault("%q: this version makes no groups for commands; leave it out, or say none", s)
-		return ""
+		return v.absPath()
 	default:
-		v.fault("is %q; auto or none is needed", s)
+		v.fault("is %q; auto, none or the directory of a control group is needed", s)
 		return ""
 	}
 }

@@ -94,8 +94,8 @@ func TestHookdFaults(t *testing.T) {
 		"tier of words":      {"uids: {first", "tier: [1]\n  uids: {first", "hookd.yaml:8: sandbox.tier: is a list"},
 		"tier 2 alone":       {"uids: {first: 1879048192, count: 64}", "tier: 2", "hookd.yaml:8: sandbox.tier: tier 2 needs uids"},
 		"tier and switch":    {"uids: {first: 1879048192, count: 64}", "tier: 1\n  development: true", "sandbox.tier: stands beside the development switch"},
-		"cgroup":             {"uids: {first", "cgroup: mine\n  uids: {first", `hookd.yaml:8: sandbox.cgroup: is "mine"; auto or none is`},
-		"cgroup of a path":   {"uids: {first", "cgroup: /sys/fs/cgroup/x\n  uids: {first", "sandbox.cgroup: \"/sys/fs/cgroup/x\": this version makes no groups"},
+		"cgroup":             {"uids: {first", "cgroup: mine\n  uids: {first", `hookd.yaml:8: sandbox.cgroup: is "mine"; auto, none or the directory`},
+		"cgroup not plain":   {"uids: {first", "cgroup: /sys/fs/cgroup/../x\n  uids: {first", "hookd.yaml:8: sandbox.cgroup: \"/sys/fs/cgroup/../x\" is not a plain path"},
 		"cgroup and switch":  {"uids: {first: 1879048192, count: 64}", "cgroup: none\n  development: true", "sandbox.cgroup: stands beside the development switch"},
 		"node":               {"name: shop", "name: shop\n    node: node", "hookd.yaml:12: repositories[0].node: \"node\" is not an absolute path"},
 		"judge library":      {"name: shop", "name: shop\n    judge_library: lib", "hookd.yaml:12: repositories[0].judge_library:"},
@@ -140,7 +140,8 @@ func TestHookdNamesWhatSandboxesAreMadeOf(t *testing.T) {
 	if !slices.Equal(r.Roots, []string{"/opt/python", "/srv/libs"}) || r.Node != "/opt/node/bin/node" || r.Judge != "/srv/judge" {
 		t.Errorf("%+v", r)
 	}
-	for text, want := range map[string]Sandbox{"tier: 1": {Tier: 1}, "tier: auto": {}, "cgroup: auto": {}, "cgroup: none": {Cgroup: "none"}} {
+	for text, want := range map[string]Sandbox{"tier: 1": {Tier: 1}, "tier: auto": {}, "cgroup: auto": {}, "cgroup: none": {Cgroup: "none"},
+		"cgroup: /sys/fs/cgroup/x": {Cgroup: "/sys/fs/cgroup/x"}} {
 		h, err := loadHookd(t, strings.Replace(goodHookd, "uids: {first: 1879048192, count: 64}", text, 1))
 		if err != nil || h.Sandbox != want {
 			t.Errorf("%s: %+v, %v", text, h.Sandbox, err)

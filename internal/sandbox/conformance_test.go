@@ -471,12 +471,12 @@ func TestOwnUIDs(t *testing.T) {
 	}
 	sb := openHere(t)
 	if mode() == modeOnly {
-		if !sb.SingleUID() || sb.Tier() != "1: bubblewrap, single uid" {
+		if !sb.SingleUID() || sb.tier.name() != "1: bubblewrap, single uid" {
 			t.Errorf("tier %q", sb.Tier())
 		}
 		return
 	}
-	if want := map[string]string{modeOwn: "1: bubblewrap, own uids", modeTwo: "2: Landlock, own uids"}[mode()]; sb.SingleUID() || sb.Tier() != want {
+	if want := map[string]string{modeOwn: "1: bubblewrap, own uids", modeTwo: "2: Landlock, own uids"}[mode()]; sb.SingleUID() || sb.tier.name() != want {
 		t.Errorf("tier %q", sb.Tier())
 	}
 	const mark = "14142135.6"

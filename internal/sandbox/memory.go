@@ -16,8 +16,13 @@ const watchEvery = 250 * time.Millisecond
 
 // watchMemory ends a command whose processes together exceed their limit. The limit
 // of data holds what a process has for itself; without a cgroup nothing but this
-// holds their sum, and what they have mapped together.
+// holds their sum, and what they have mapped together. With one the kernel does, and
+// may end only one of the processes: this ends the others.
 func (p *process) watchMemory(measure func() int64) {
+	over := func() bool { return measure() > p.total }
+	if _, ok := p.group.in(memoryController); ok {
+		over = p.group.exhausted
+	}
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
@@ -26,7 +31,7 @@ func (p *process) watchMemory(measure func() int64) {
 			return
 		case <-tick.C:
 		}
-		if measure() > p.total {
+		if over() {
 			p.memoryOut()
 			return
 		}

@@ -19,6 +19,10 @@ const victimEnv = "SEALGATE_SANDBOX_TEST_VICTIM"
 // TestMain can also be a hookd that is going to be killed.
 func TestMain(m *testing.M) {
 	Init()
+	if os.Getenv(groupEnv) == version2 {
+		at, err := findPlaces("")
+		withoutControllers = err != nil || !at.unified
+	}
 	if mark := os.Getenv(victimEnv); mark != "" {
 		if err := victim(mark); err != nil {
 			fmt.Println(err)
@@ -116,7 +120,11 @@ func TestOpenRefusesLessThanItWasAskedFor(t *testing.T) {
 		says string
 	}{
 		{"no bubblewrap", Config{Bwrap: "/no/bwrap"}, "install the package bubblewrap"},
-		{"a cgroup", Config{Cgroup: "/sys/fs/cgroup/x"}, "makes no groups"},
+		{"a cgroup that is not there", Config{Cgroup: "/sys/fs/cgroup/no-such-group"}, `cgroup "/sys/fs/cgroup/no-such-group": there is no such directory`},
+		{"a cgroup that is none", Config{Cgroup: "/usr"}, "no group that has the controllers"},
+		{"a cgroup that is a file", Config{Cgroup: "/etc/passwd"}, "not a directory"},
+		{"a cgroup by a relative path", Config{Cgroup: "some"}, "not the path of a directory"},
+		{"a cgroup of somebody else", Config{Cgroup: "/sys/fs/cgroup"}, `cgroup "/sys/fs/cgroup": `},
 		{"a tier that there is not", Config{Tier: 3}, "no tier 3"},
 		{"tier 2 with a single uid", Config{Tier: 2}, "range of uids"},
 		{"no user namespaces", Config{Bwrap: fake}, "No permissions to create new namespace"},

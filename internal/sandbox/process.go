@@ -41,6 +41,7 @@ type process struct {
 	reads   []*os.File
 	stdin   chan struct{} // closed when stdin is written; nil without
 	grip    grip
+	group   *group        // its control group; nil where there are none
 	known   chan struct{} // closed when grip holds what there is to hold
 	told    chan struct{} // closed when grip has read all reports
 	stops   []func() bool
@@ -123,7 +124,15 @@ func (sb *Sandbox) launch(ctx context.Context, slot int, s Spec, l Limits) (*pro
 		known: make(chan struct{}), told: make(chan struct{}), ended: make(chan struct{}),
 	}
 	p.grip = sb.tier.grip(p, &pl)
-	if err := sb.thread.start(cmd); err != nil {
+	if sb.groups != nil {
+		if p.group, err = sb.groups.slot(slot); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.group.bound(l); err != nil {
+		return nil, err
+	}
+	if err := sb.thread.startIn(cmd, p.group); err != nil {
 		return nil, err
 	}
 	pl.closeChildEnds()
@@ -314,6 +323,7 @@ func (p *process) killLate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.grip.force()
+	p.group.kill()
 }
 
 // killGroup ends hookd's child and what is still in its group. mu is held.
@@ -352,8 +362,11 @@ func (p *process) finish() (Result, error) {
 	if waitErr != nil {
 		return Result{}, fmt.Errorf("wait for sandboxed command: %w", waitErr)
 	}
+	if p.group.exhausted() && !p.timedOut {
+		p.overTotal = true
+	}
 	var err error
-	r.Exit, r.Signal, err = p.grip.outcome(state, p.killed, r.Stderr)
+	r.Exit, r.Signal, err = p.grip.outcome(state, p.killed || p.overTotal, r.Stderr)
 	if err != nil {
 		return Result{}, err
 	}
@@ -375,7 +388,8 @@ func (p *process) reap() (*os.ProcessState, error) {
 // bury sees everything that the command started dead, then takes what is left
 // in the pipes.
 func (p *process) bury() error {
-	err := p.grip.bury(time.Now().Add(burying))
+	deadline := time.Now().Add(burying)
+	err := errors.Join(p.grip.bury(deadline), p.group.clear(deadline))
 	close(p.ended)
 	p.helpers.Wait()
 	for _, r := range p.reads {

@@ -50,8 +50,9 @@ type Config struct {
 	PythonRoots []string
 	// Tier pins 1 or 2; 0 takes the first that this host offers.
 	Tier int
-	// Cgroup is "none" or empty; a group for commands is refused, since none is made
-	// yet.
+	// Cgroup is where groups for commands are made: a directory of a control group,
+	// "none", or, when empty, hookd's own group where it may make some there. Without
+	// them a command's memory is looked at a few times a second.
 	Cgroup string
 	// Reclaim ends what an earlier hookd left running in the range of uids. Only
 	// who holds the lock of the data directory may ask for it.
@@ -84,11 +85,14 @@ type Sandbox struct {
 	scratch  string
 	temp     bool // scratch is ours to remove
 
-	token    string // marks what this sandbox starts in the process list
-	share    UIDs   // the slots of the range that are this sandbox's
-	guard    *guard
-	dropped  string     // capabilities that hookd had and gave up
-	landlock func() int // the kernel's version of Landlock
+	token  string // marks what this sandbox starts in the process list
+	share  UIDs   // the slots of the range that are this sandbox's
+	guard  *guard
+	groups *groups // nil where there are none
+	// groupless says why there are none.
+	groupless string
+	dropped   string     // capabilities that hookd had and gave up
+	landlock  func() int // the kernel's version of Landlock
 
 	weaken weakening // of tests alone
 
@@ -134,9 +138,6 @@ func (sb *Sandbox) open(ctx context.Context) error {
 		sb.thread = startSpawner()
 		return nil
 	}
-	if c := sb.config.Cgroup; c != "" && c != "none" {
-		return fmt.Errorf("cgroup %q: this version makes no groups for commands; leave it out, or say none", c)
-	}
 	if !ready.Load() {
 		return errors.New("this program does not call sandbox.Init first in main")
 	}
@@ -152,6 +153,9 @@ func (sb *Sandbox) open(ctx context.Context) error {
 	sb.token = sb.newToken()
 	sb.thread = startSpawner()
 	if err := sb.clearRange(ctx); err != nil {
+		return err
+	}
+	if err := sb.openGroups(ctx); err != nil {
 		return err
 	}
 	g, err := startGuard(sb)
@@ -302,7 +306,12 @@ func (sb *Sandbox) try(ctx context.Context) error {
 }
 
 // Tier says in the packet's words what separates commands from hookd.
-func (sb *Sandbox) Tier() string { return sb.tier.name() }
+func (sb *Sandbox) Tier() string {
+	if sb.groups == nil {
+		return sb.tier.name()
+	}
+	return sb.tier.name() + ", " + sb.groups.name()
+}
 
 // Level is the tier as a number: 1, 2, or 0 for no sandbox at all.
 func (sb *Sandbox) Level() int { return sb.tier.level() }
@@ -331,10 +340,21 @@ func (sb *Sandbox) Facts() []string {
 	if sb.dropped != "" {
 		facts = append(facts, "capabilities: "+sb.dropped)
 	}
-	if !canWatchMemory() {
-		return append(facts, "memory is bounded a process only: this kernel has no CONFIG_PROC_CHILDREN")
+	return append(facts, sb.memoryFact())
+}
+
+func (sb *Sandbox) memoryFact() string {
+	if sb.groups != nil && slices.Contains(sb.groups.at.controllers(), memoryController) {
+		return sb.groups.name() + ": the kernel holds what a command's processes have together, the memory of the kernel and shared memory with it"
 	}
-	return append(facts, "no cgroup: memory is bounded a process, and the sum is looked at a few times a second")
+	why := "no cgroup (" + sb.groupless + ")"
+	if sb.groups != nil {
+		why = sb.groups.name()
+	}
+	if !canWatchMemory() {
+		return why + ": memory is bounded a process only, since this kernel has no CONFIG_PROC_CHILDREN"
+	}
+	return why + ": memory is bounded a process, and the sum is looked at a few times a second"
 }
 
 // Group is the gid whose files commands of a role can read; false when there
@@ -432,6 +452,7 @@ func (sb *Sandbox) Close() {
 	if sb.thread != nil {
 		sb.thread.stop()
 	}
+	sb.groups.close()
 	if sb.temp {
 		_ = os.RemoveAll(sb.scratch)
 	}

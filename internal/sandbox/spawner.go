@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,6 +30,7 @@ var errClosed = errors.New("the sandbox is closed")
 
 type spawn struct {
 	cmd   *exec.Cmd
+	group *group // nil: none
 	reply chan error
 }
 
@@ -41,8 +43,26 @@ func startSpawner() *spawner {
 // run never unlocks: the thread's credentials were changed, so it ends with
 // the goroutine.
 func (s *spawner) run() {
-	defer close(s.done)
 	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() {
+		// The main thread never ends, and what is in its group counts for the process:
+		// another one is taken while this one is held.
+		defer runtime.UnlockOSThread()
+		elsewhere := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(elsewhere)
+			s.serve()
+		}()
+		<-elsewhere
+		return
+	}
+	s.serve()
+}
+
+// serve runs on a thread of its own.
+func (s *spawner) serve() {
+	defer close(s.done)
 	broken := dropInheritance()
 	for {
 		select {
@@ -53,9 +73,30 @@ func (s *spawner) run() {
 				r.reply <- broken
 				continue
 			}
-			r.reply <- startClean(r.cmd)
+			var err error
+			err, broken = startInGroup(r.cmd, r.group)
+			r.reply <- err
 		}
 	}
+}
+
+// startInGroup starts a command in a group. A thread that cannot leave that group
+// again is broken: it would start the next command there.
+func startInGroup(cmd *exec.Cmd, g *group) (err, broken error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	done, err := g.enter(cmd.SysProcAttr)
+	if err != nil {
+		return err, done()
+	}
+	err = startClean(cmd)
+	if broken = done(); broken != nil && err == nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		err = broken
+	}
+	return err, broken
 }
 
 // startClean starts a command with no descriptor but those it was given.
@@ -84,8 +125,10 @@ func markEach() error {
 	return nil
 }
 
-func (s *spawner) start(cmd *exec.Cmd) error {
-	r := spawn{cmd: cmd, reply: make(chan error, 1)}
+func (s *spawner) start(cmd *exec.Cmd) error { return s.startIn(cmd, nil) }
+
+func (s *spawner) startIn(cmd *exec.Cmd, g *group) error {
+	r := spawn{cmd: cmd, group: g, reply: make(chan error, 1)}
 	select {
 	case s.requests <- r:
 		return <-r.reply

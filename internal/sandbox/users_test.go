@@ -109,7 +109,7 @@ func userArgs(mode string) []string {
 	return args
 }
 
-func runAs(tb testing.TB, mode, binary, run string) {
+func runAs(tb testing.TB, mode, binary, run string, prepare ...func(*exec.Cmd)) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 11*time.Minute)
 	defer cancel()
@@ -122,6 +122,9 @@ func runAs(tb testing.TB, mode, binary, run string) {
 	cmd := exec.CommandContext(ctx, "setpriv", args...)
 	cmd.Dir = filepath.Dir(binary)
 	cmd.Env = append(os.Environ(), modeEnv+"="+mode, firstEnv+"="+strconv.Itoa(testFirst), "HOME=/nonexistent", "TMPDIR=/tmp")
+	for _, f := range prepare {
+		f(cmd)
+	}
 	if mode == modeTwo {
 		if err := sandboxtest.WithoutUserNamespaces(cmd); err != nil {
 			tb.Fatal(err)

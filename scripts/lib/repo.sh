@@ -723,13 +723,15 @@ unit() {
 		RestrictRealtime=yes
 		RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 		KeyringMode=private
-		# A command that the kernel ends for its memory does not end hookd.
+		# hookd makes a control group for each command; one that the kernel ends for
+		# its memory does not end hookd.
 		Delegate=yes
 		OOMPolicy=continue
 		TasksMax=4096
 		LimitCORE=0
 		# Not set, because the sandboxes need them: RestrictNamespaces, PrivateDevices,
-		# ProtectProc, ProtectKernelTunables (a fresh /proc could not be mounted).
+		# ProtectControlGroups, ProtectProc, ProtectKernelTunables (a fresh /proc could
+		# not be mounted).
 
 		[Install]
 		WantedBy=multi-user.target
