@@ -21,8 +21,9 @@ import (
 
 // landlockTier is strict Landlock, seccomp and a uid of its own for every
 // command, where user namespaces cannot be had. A warden, this program again
-// with the slot's uid, starts the command, stays beside it, ends all that it
-// leaves and clears its directory of temporary files.
+// with the slot's uid, starts what confines itself and becomes the command, stays
+// beside it unconfined, ends all that it leaves and clears its directory of
+// temporary files.
 type landlockTier struct {
 	sb      *Sandbox
 	filter  []statement
@@ -104,7 +105,7 @@ func (t *landlockTier) leftDirs() map[int][]string {
 }
 
 func (t *landlockTier) grip(p *process, pl *plumbing) grip {
-	return &wardenGrip{p: p, life: pl.life, tmp: pl.tmp}
+	return &wardenGrip{p: p, life: pl.life, report: pl.statusRead, tmp: pl.tmp}
 }
 
 // prepare turns cmd into a warden. What the command is stands in its orders, so
@@ -175,9 +176,10 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 // wardenGrip holds a warden: while it lives it ends its command when the line
 // to it closes, and reports when nothing is left.
 type wardenGrip struct {
-	p    *process
-	life *os.File
-	tmp  string
+	p      *process
+	life   *os.File
+	report *os.File
+	tmp    string
 
 	fault  string
 	exited bool // the warden saw everything end
@@ -211,25 +213,29 @@ func (g *wardenGrip) read(r *os.File) {
 	}
 }
 
-func (g *wardenGrip) kill()   { _ = g.life.Close() }
-func (g *wardenGrip) force()  { g.p.killGroup() }
-func (g *wardenGrip) reaped() {}
+func (g *wardenGrip) kill() { _ = g.life.Close() }
+func (g *wardenGrip) force() {
+	g.p.killGroup()
+	g.lastWord()
+}
+func (g *wardenGrip) reaped() { g.lastWord() }
+
+// lastWord is for when the warden has ended: whoever else might hold the line for
+// reports says nothing that counts.
+func (g *wardenGrip) lastWord() { _ = g.report.SetReadDeadline(time.Now().Add(grace)) }
 
 // bury trusts a warden that said that all has ended; after any other end it
 // sweeps the slot.
 func (g *wardenGrip) bury(deadline time.Time) error {
 	<-g.p.told
 	_ = g.life.Close()
-	if g.exited && g.fault == "" || g.never() {
+	if g.exited && g.fault == "" {
 		return nil
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	return g.p.sb.sweep(ctx, g.p.slot, g.tmp)
 }
-
-// never is a command that was not started: the warden said why and ended.
-func (g *wardenGrip) never() bool { return !g.exited && g.fault != "" }
 
 func (g *wardenGrip) outcome(state *os.ProcessState, killed bool, stderr []byte) (int, string, error) {
 	switch {
@@ -245,6 +251,9 @@ func (g *wardenGrip) outcome(state *os.ProcessState, killed bool, stderr []byte)
 		return -1, unix.SIGKILL.String(), nil
 	case g.fault != "":
 		return 0, "", fmt.Errorf("set up sandbox: %s", g.fault)
+	case state.Sys().(syscall.WaitStatus).Signaled():
+		// Nothing that a command does to its warden may be worth more than its death.
+		return -1, unix.SIGKILL.String(), nil
 	default:
 		return 0, "", fmt.Errorf("set up sandbox: the warden ended with %v: %q", state, stderr)
 	}
