@@ -65,17 +65,28 @@ func (sb *Sandbox) takeLandlock(ctx context.Context) error {
 		return err
 	}
 	sb.tier = t
-	for uid, dirs := range t.leftDirs() {
-		for _, dir := range dirs {
-			if err := sb.sweep(ctx, uid, dir); err != nil {
-				return fmt.Errorf("clear what an earlier hookd left: %w", err)
-			}
-		}
-	}
+	sb.clearLeft(ctx, t.leftDirs())
 	if err := sb.try(ctx); err != nil {
 		return fmt.Errorf("start a first command: %w: the slots must be able to reach %q, and to execute hookd's own program (mode o+x)", err, sb.scratch)
 	}
 	return nil
+}
+
+// clearLeft clears what an earlier hookd left. What takes longer costs its slot
+// until it is gone, and not the start.
+func (sb *Sandbox) clearLeft(ctx context.Context, left map[int][]string) {
+	ctx, cancel := context.WithTimeoutCause(ctx, burying, errors.New("it takes too long"))
+	defer cancel()
+	for uid, dirs := range left {
+		for i, dir := range dirs {
+			if err := sb.sweep(ctx, uid, dir); err != nil {
+				sb.config.Log(fmt.Sprintf("sandbox: slot %d is not used for now: clear what an earlier hookd left: %v", uid, err))
+				sb.setAside(uid)
+				sb.recoverLater(uid, dirs[i:])
+				break
+			}
+		}
+	}
 }
 
 func checkBwrap(path string) error {

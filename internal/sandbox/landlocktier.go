@@ -237,6 +237,8 @@ func (g *wardenGrip) bury(deadline time.Time) error {
 	return g.p.sb.sweep(ctx, g.p.slot, g.tmp)
 }
 
+func (g *wardenGrip) leaves() []string { return []string{g.tmp} }
+
 func (g *wardenGrip) outcome(state *os.ProcessState, killed bool, stderr []byte) (int, string, error) {
 	switch {
 	case g.exited && g.over:

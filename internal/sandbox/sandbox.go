@@ -92,9 +92,13 @@ type Sandbox struct {
 
 	weaken weakening // of tests alone
 
+	recovering sync.WaitGroup
+	over       context.Context // ends with Close
+	end        context.CancelFunc
+
 	mu      sync.Mutex
 	closed  bool
-	retired int // slots that are not used again
+	retired int // slots that are not used for now
 	running map[*process]struct{}
 }
 
@@ -120,6 +124,7 @@ func Open(ctx context.Context, c Config) (*Sandbox, error) {
 		c.Log = func(string) {}
 	}
 	sb := &Sandbox{config: c, landlock: landlockVersion, running: make(map[*process]struct{})}
+	sb.over, sb.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := sb.open(ctx); err != nil {
 		sb.Close()
 		return nil, fmt.Errorf("open sandbox: %w", err)
@@ -426,6 +431,8 @@ func (sb *Sandbox) Close() {
 	for _, p := range running {
 		<-p.ended
 	}
+	sb.end()
+	sb.recovering.Wait()
 	if sb.guard != nil {
 		sb.guard.stop()
 	}
@@ -437,16 +444,47 @@ func (sb *Sandbox) Close() {
 	}
 }
 
-// giveBack makes a slot free again, unless something of its command is left.
+// giveBack makes a slot free again, or else as soon as nothing of its command is
+// left.
 func (sb *Sandbox) giveBack(p *process) {
 	if p.unburied == nil {
 		sb.slots <- p.slot
 		return
 	}
+	sb.config.Log(fmt.Sprintf("sandbox: slot %d is not used for now: %v", p.slot, p.unburied))
+	sb.recoverLater(p.slot, p.grip.leaves())
+}
+
+// recoverLater gives back a slot, which nobody has, when a sweep has succeeded. One
+// that has no uid of its own is never used again.
+func (sb *Sandbox) recoverLater(slot int, dirs []string) {
 	sb.mu.Lock()
+	defer sb.mu.Unlock()
 	sb.retired++
-	sb.mu.Unlock()
-	sb.config.Log(fmt.Sprintf("sandbox: slot %d is not used again: %v", p.slot, p.unburied))
+	if !sb.isSlot(slot) || sb.closed {
+		return
+	}
+	sb.recovering.Go(func() {
+		for _, dir := range append(dirs, "") {
+			if err := sb.sweep(sb.over, slot, dir); err != nil {
+				return // closed
+			}
+		}
+		sb.mu.Lock()
+		sb.retired--
+		sb.mu.Unlock()
+		sb.config.Log(fmt.Sprintf("sandbox: slot %d is used again", slot))
+		sb.slots <- slot
+	})
+}
+
+// setAside takes a slot out of those that are free.
+func (sb *Sandbox) setAside(slot int) {
+	for range len(sb.slots) {
+		if s := <-sb.slots; s != slot {
+			sb.slots <- s
+		}
+	}
 }
 
 // isSlot reports whether a uid is one that commands of this sandbox run as.

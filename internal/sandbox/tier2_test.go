@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -250,8 +251,12 @@ func TestTierTwoBoundsTmp(t *testing.T) {
 		return
 	}
 	for name, script := range map[string]string{
-		"bytes": "for i in range(1000):\n  open(os.environ['TMPDIR']+'/%d'%i,'w').write('x'*1000000); time.sleep(0.01)",
-		"many":  "for i in range(10**7):\n  os.mkdir(os.environ['TMPDIR']+'/%d'%i)",
+		"bytes":                       "for i in range(1000):\n  open(os.environ['TMPDIR']+'/%d'%i,'w').write('x'*1000000); time.sleep(0.01)",
+		"many":                        "for i in range(10**7):\n  os.mkdir(os.environ['TMPDIR']+'/%d'%i)",
+		"bytes in a closed directory": "d=os.environ['TMPDIR']+'/h'; os.mkdir(d); os.chmod(d,0o300); os.chdir(d)\nfor i in range(1000):\n  open('%d'%i,'w').write('x'*1000000); time.sleep(0.01)",
+		"many in a closed directory":  "d=os.environ['TMPDIR']+'/h'; os.mkdir(d); os.chmod(d,0o300); os.chdir(d)\nfor i in range(10**7):\n  os.mkdir('%d'%i)",
+		"bytes behind a long path":    "os.chdir(os.environ['TMPDIR'])\nfor i in range(30):\n  os.mkdir('d'*200); os.chdir('d'*200)\nfor i in range(1000):\n  open('%d'%i,'w').write('x'*1000000); time.sleep(0.01)",
+		"bytes below any depth":       "os.chdir(os.environ['TMPDIR'])\nfor i in range(1000):\n  os.mkdir('d'); os.chdir('d')\nfor i in range(1000):\n  open('%d'%i,'w').write('x'*1000000); time.sleep(0.01)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, sb, Spec{Argv: python("import os,time\n" + script), Limits: Limits{Tmp: 8 << 20}})
@@ -262,6 +267,67 @@ func TestTierTwoBoundsTmp(t *testing.T) {
 				t.Errorf("%d directories are left", n)
 			}
 		})
+	}
+}
+
+// The honest twin: what a command closes to itself is counted, and stays as it was.
+func TestClosedDirectoriesAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	closed := filepath.Join(dir, "closed")
+	if err := os.MkdirAll(filepath.Join(closed, "inner"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(closed, "inner", "file"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []os.FileMode{0o700, 0o300, 0o400, 0} {
+		if err := os.Chmod(closed, mode); err != nil {
+			t.Fatal(err)
+		}
+		s := sizeOf(dir, 100)
+		if s.hidden || s.entries != 4 || s.bytes < 1<<20 {
+			t.Errorf("mode %o: %+v", mode, s)
+		}
+		if info, err := os.Stat(closed); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("mode %o has become %v, %v", mode, info, err)
+		}
+	}
+	if err := os.Chmod(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if s := sizeOf(dir, 2); s.entries != 3 {
+		t.Errorf("counted on beyond the limit: %+v", s)
+	}
+}
+
+// A slot whose directory takes long to clear is used again when it is gone.
+func TestSlotComesBackWhenItIsEmpty(t *testing.T) {
+	sb := openTwo(t)
+	if sb == nil {
+		return
+	}
+	_, total := sb.Slots()
+	slot := sb.share.First + 5
+	tier := sb.tier.(*landlockTier)
+	left := filepath.Join(tier.tmpRoot(Candidate), "left")
+	gid, _ := sb.Group(Candidate)
+	cmd := &exec.Cmd{Path: "/bin/mkdir", Args: []string{"mkdir", left}, SysProcAttr: &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: uint32(slot), Gid: uint32(slot), Groups: []uint32{uint32(gid)}}}}
+	if err := sb.thread.start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || tmpDirs(sb) != 1 {
+		t.Fatalf("%v, %d directories", err, tmpDirs(sb))
+	}
+	late, cancel := context.WithCancel(context.Background())
+	cancel()
+	sb.clearLeft(late, tier.leftDirs())
+	sb.recovering.Wait()
+	if free, now := sb.Slots(); free != total || now != total || tmpDirs(sb) != 0 {
+		t.Errorf("%d of %d slots, %d before; %d directories", free, now, total, tmpDirs(sb))
+	}
+	if r := run(t, sb, Spec{Argv: shell("exit 4")}); r.Exit != 4 {
+		t.Errorf("%+v", r)
 	}
 }
 
