@@ -31,6 +31,10 @@ type landlockTier struct {
 	threads int64 // of a warden, which the limit of processes counts too
 }
 
+// wardenMemory is more than a warden needs. What it has beyond that its command has
+// brought about, and is counted as the command's.
+const wardenMemory = 64 << 20
+
 // wardenThreads is more than a warden has.
 const wardenThreads = 24
 
@@ -135,7 +139,7 @@ func (t *landlockTier) prepare(pl *plumbing, cmd *exec.Cmd, slot int, s Spec, l 
 	pl.writes = []write{{ordersWrite, data}}
 	cmd.Path = selfPath
 	cmd.Args = []string{wardenName, fmt.Sprint(o.Files)}
-	cmd.Env = []string{"GOMAXPROCS=4", "GOGC=off"}
+	cmd.Env = []string{"GOMAXPROCS=4", fmt.Sprintf("GOMEMLIMIT=%d", wardenMemory/2)}
 	return nil
 }
 
@@ -202,7 +206,9 @@ func (g *wardenGrip) read(r *os.File) {
 		warden := p.cmd.Process.Pid
 		p.mu.Lock()
 		if !p.killed {
-			p.helpers.Go(func() { p.watchMemory(func() int64 { return memoryBelow(warden) - ownMemory(warden) }) })
+			p.helpers.Go(func() {
+				p.watchMemory(func() int64 { return memoryBelow(warden) - min(ownMemory(warden), wardenMemory) })
+			})
 		}
 		p.mu.Unlock()
 	}

@@ -300,6 +300,48 @@ func TestClosedDirectoriesAreCounted(t *testing.T) {
 	}
 }
 
+// What a command makes on disk does not become memory of its warden, which nothing
+// limits, however often it has to be counted.
+func TestWardenStaysSmall(t *testing.T) {
+	sb := openTwo(t)
+	if sb == nil {
+		return
+	}
+	p, err := sb.Start(context.Background(), Spec{Argv: python(`
+import os, time
+os.chdir(os.environ['TMPDIR'])
+while len(os.getcwd()) < 3600:
+    os.mkdir('d' * 200); os.chdir('d' * 200)
+for i in range(20000):
+    os.mknod('%d' % i, 0o100600)
+grow = os.open('grow', os.O_CREAT | os.O_RDWR, 0o600)
+os.unlink('grow')
+for i in range(4):
+    os.posix_fallocate(grow, 0, 40 << 20); time.sleep(0.3)
+    os.ftruncate(grow, 0); time.sleep(0.3)
+`), Limits: Limits{Tmp: 16 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := make(chan int64)
+	go func() {
+		var n int64
+		for {
+			select {
+			case <-p.(*process).ended:
+				most <- n
+				return
+			case <-time.After(50 * time.Millisecond):
+				n = max(n, ownMemory(p.(*process).cmd.Process.Pid))
+			}
+		}
+	}()
+	r, err := p.Wait()
+	if n := <-most; err != nil || r.Exit != 0 || n > wardenMemory || n == 0 {
+		t.Errorf("the warden has had %d bytes; %+v %q, %v", n, r, r.Stderr, err)
+	}
+}
+
 // A slot whose directory takes long to clear is used again when it is gone.
 func TestSlotComesBackWhenItIsEmpty(t *testing.T) {
 	sb := openTwo(t)
