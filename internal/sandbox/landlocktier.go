@@ -29,6 +29,7 @@ type landlockTier struct {
 	filter  []statement
 	system  []opening
 	threads int64 // of a warden, which the limit of processes counts too
+	free    int64 // bytes that the disk with the commands' /tmp must have left
 }
 
 // wardenMemory is more than a warden needs. What it has beyond that its command has
@@ -52,7 +53,7 @@ func openLandlock(sb *Sandbox) (*landlockTier, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &landlockTier{sb: sb, filter: filter, system: systemOpenings(), threads: wardenThreads}
+	t := &landlockTier{sb: sb, filter: filter, system: systemOpenings(), threads: wardenThreads, free: leastFree}
 	return t, t.layOut()
 }
 
@@ -159,7 +160,7 @@ func (t *landlockTier) orders(slot int, s Spec, l Limits, tmp string) orders {
 	}
 	o := orders{
 		UID: slot, Argv: l.argv(t.threads), Dir: there(cmp.Or(s.Dir, "/")), Tmp: tmp,
-		TmpBytes: l.Tmp, TmpEntries: entriesKept, Filter: t.filter, Openings: t.system,
+		TmpBytes: l.Tmp, TmpFree: t.free, TmpEntries: entriesKept, Filter: t.filter, Openings: t.system,
 	}
 	for _, a := range s.Argv {
 		o.Argv = append(o.Argv, there(a))
@@ -188,6 +189,7 @@ type wardenGrip struct {
 	fault  string
 	exited bool // the warden saw everything end
 	over   bool // the command took too much of its /tmp
+	full   bool // there was no room for anybody's
 	code   int
 	signal int
 }
@@ -215,7 +217,7 @@ func (g *wardenGrip) read(r *os.File) {
 	g.fault = first.Fault
 	close(p.known)
 	if first.Started && d.Decode(&last) == nil && last.Ended {
-		g.exited, g.code, g.signal, g.over, g.fault = true, last.Code, last.Signal, last.Over, last.Fault
+		g.exited, g.code, g.signal, g.over, g.full, g.fault = true, last.Code, last.Signal, last.Over, last.Full, last.Fault
 	}
 }
 
@@ -247,6 +249,8 @@ func (g *wardenGrip) leaves() []string { return []string{g.tmp} }
 
 func (g *wardenGrip) outcome(state *os.ProcessState, killed bool, stderr []byte) (int, string, error) {
 	switch {
+	case g.exited && g.full:
+		return 0, "", fmt.Errorf("run sandboxed command: %w", errNoRoom)
 	case g.exited && g.over:
 		g.p.overTotal = true
 		return -1, unix.SIGKILL.String(), nil

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -339,6 +340,39 @@ for i in range(4):
 	r, err := p.Wait()
 	if n := <-most; err != nil || r.Exit != 0 || n > wardenMemory || n == 0 {
 		t.Errorf("the warden has had %d bytes; %+v %q, %v", n, r, r.Stderr, err)
+	}
+}
+
+// A disk that is full is nobody's fault: it is an error, never a result.
+func TestFullDiskIsAnError(t *testing.T) {
+	sb := openTwo(t)
+	if sb == nil {
+		return
+	}
+	tier := sb.tier.(*landlockTier)
+	tier.free = 1 << 62
+	p, err := sb.Start(context.Background(), Spec{Argv: shell("exit 0")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := p.Wait(); err == nil || !strings.Contains(err.Error(), "full") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if n := tmpDirs(sb); n != 0 {
+		t.Errorf("%d directories are left", n)
+	}
+	var g gauge
+	o := orders{Tmp: t.TempDir(), TmpBytes: 1 << 40, TmpEntries: 1 << 20, TmpFree: 1 << 62}
+	if err := g.look(o); !errors.Is(err, errNoRoom) {
+		t.Errorf("while it runs: %v", err)
+	}
+	o.TmpFree = 0
+	if err := g.look(o); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	tier.free = leastFree
+	if r := run(t, sb, Spec{Argv: shell("exit 4")}); r.Exit != 4 {
+		t.Errorf("%+v", r)
 	}
 }
 

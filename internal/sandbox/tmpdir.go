@@ -29,6 +29,38 @@ type gauge struct {
 // file system says: others may have made room meanwhile.
 const countAnyway = 20
 
+// The least that is free of the file system with the directories of commands while
+// one runs: it is hookd's own too.
+const (
+	leastFree        = 16 << 20
+	leastFreeEntries = 1024
+)
+
+var errNoRoom = errors.New("the disk with the temporary files of commands is full")
+
+// look returns errTooMuch when the command has taken more than it may, and errNoRoom
+// when there is no room left, whoever took it.
+func (g *gauge) look(o orders) error {
+	if !o.hasRoom() {
+		return errNoRoom
+	}
+	if !g.within(o) {
+		return errTooMuch
+	}
+	return nil
+}
+
+var errTooMuch = errors.New("the command has too much in its /tmp")
+
+func (o orders) hasRoom() bool {
+	var fs unix.Statfs_t
+	if unix.Statfs(o.Tmp, &fs) != nil {
+		return true
+	}
+	// A file system that does not count entries says 0 of 0.
+	return int64(fs.Bavail)*fs.Bsize >= o.TmpFree && (fs.Files == 0 || fs.Ffree >= leastFreeEntries)
+}
+
 func (g *gauge) within(o orders) bool {
 	bytes, entries, ok := usedOf(o.Tmp)
 	if !ok {

@@ -32,6 +32,7 @@ type orders struct {
 	Files    int // descriptors of the command, from 3 on
 	Tmp      string
 	TmpBytes int64
+	TmpFree  int64 // of the file system, below which nothing runs
 	// TmpEntries bounds files and directories in Tmp.
 	TmpEntries int64
 	Filter     []statement
@@ -69,6 +70,7 @@ type told struct {
 	Fault   string `json:",omitempty"`
 	Ended   bool   `json:",omitempty"`
 	Over    bool   `json:",omitempty"`
+	Full    bool   `json:",omitempty"`
 	Code    int    `json:",omitempty"`
 	Signal  int    `json:",omitempty"`
 }
@@ -109,7 +111,7 @@ func warden() error {
 	if err := report.Encode(told{Started: true}); err != nil {
 		endAll()
 	}
-	over := make(chan struct{})
+	over := make(chan error, 1)
 	go endWith(life)
 	go o.watchTmp(over)
 	status, err := outlive(pid)
@@ -121,8 +123,8 @@ func warden() error {
 		last.Fault = err.Error()
 	}
 	select {
-	case <-over:
-		last.Over = true
+	case err := <-over:
+		last.Over, last.Full = errors.Is(err, errTooMuch), errors.Is(err, errNoRoom)
 	default:
 	}
 	if status.Signaled() {
@@ -146,6 +148,9 @@ func (o orders) start(data []byte) (pid int, err error) {
 	}
 	if err := os.Mkdir(o.Tmp, 0o700); err != nil {
 		return 0, fmt.Errorf("make its own directory for temporary files: %w", err)
+	}
+	if !o.hasRoom() {
+		return 0, errNoRoom
 	}
 	type started struct {
 		pid int
@@ -321,17 +326,17 @@ func outlive(pid int) (unix.WaitStatus, error) {
 	}
 }
 
-// watchTmp ends a command that takes more room than it may.
-func (o orders) watchTmp(over chan struct{}) {
+// watchTmp ends a command that takes more room than it may, or for which there is
+// none.
+func (o orders) watchTmp(over chan<- error) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var g gauge
 	for range tick.C {
-		if g.within(o) {
-			continue
+		if err := g.look(o); err != nil {
+			over <- err
+			endAll()
+			return
 		}
-		close(over)
-		endAll()
-		return
 	}
 }
