@@ -116,9 +116,11 @@ func (sb *Sandbox) probeBwrap(ctx context.Context) error {
 		if first = sb.try(ctx); first == nil {
 			return nil
 		}
-		sb.noNested = false
-		if err := sb.try(ctx); err == nil {
-			return nil
+		if strings.Contains(first.Error(), unknownOption) {
+			sb.noNested = false
+			if err := sb.try(ctx); err == nil {
+				return nil
+			}
 		}
 		if !strings.Contains(first.Error(), noSpace) || forbidden() {
 			break
@@ -130,15 +132,24 @@ func (sb *Sandbox) probeBwrap(ctx context.Context) error {
 		}
 	}
 	err := fmt.Errorf("start a first command: %w: user namespaces must be allowed for hookd's slots (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces > 0) and the slots must be able to reach %q", first, sb.scratch)
-	if strings.Contains(first.Error(), "Unknown option") {
+	if strings.Contains(first.Error(), unknownOption) {
 		err = fmt.Errorf("start a first command: %w: bubblewrap 0.7 or newer is needed", first)
 	}
-	for _, named := range noNamespaces {
-		if strings.Contains(first.Error(), named) {
-			return wants{err.Error()}
-		}
+	if lasting(first.Error(), forbidden()) {
+		return wants{err.Error()}
 	}
 	return err
+}
+
+// lasting reports whether bubblewrap says a cause that does not pass. That there is
+// no namespace left does where the kernel gives some.
+func lasting(said string, forbidden bool) bool {
+	for _, named := range noNamespaces {
+		if strings.Contains(said, named) {
+			return true
+		}
+	}
+	return forbidden && strings.Contains(said, noSpace)
 }
 
 // forbidden reports whether the kernel never gives a user namespace here.
@@ -147,15 +158,17 @@ func forbidden() bool {
 	return err == nil && strings.TrimSpace(string(limit)) == "0"
 }
 
-const noSpace = "(ENOSPC)"
+const (
+	noSpace       = "(ENOSPC)"
+	unknownOption = "Unknown option"
+)
 
 // noNamespaces are bubblewrap's words for a host that gives it no user
 // namespace, or no rights in it (AppArmor), and for a bubblewrap that is too old.
 var noNamespaces = []string{
-	"No permissions to creat", // "create" and "creating", by version
-	"Creating new namespace failed",
+	"No permissions to creat",                       // "create" and "creating", by version
+	"Creating new namespace failed, likely because", // without a reason it is EAGAIN or ENOMEM
 	"setting up uid map: Permission denied",
 	"Failed RTM_NEWADDR: Operation not permitted",
-	"Unknown option",
-	noSpace,
+	unknownOption,
 }
