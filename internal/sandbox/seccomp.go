@@ -162,7 +162,7 @@ var (
 	}
 	// onlySelf take a process in their first argument; 0 is the caller. The warden
 	// has the same uid and must not be slowed down by its command.
-	onlySelf = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR}
+	onlySelf = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY}
 	// onlyOneself take a kind in their first argument and whose in their second.
 	onlyOneself = map[uint32]uint32{unix.SYS_SETPRIORITY: unix.PRIO_PROCESS, unix.SYS_IOPRIO_SET: ioprioWhoProcess}
 )
@@ -182,8 +182,9 @@ const (
 	fioNoClex = 0x5450 // FIONCLEX
 )
 
-// sentBySignal are the ways of fcntl to have a signal sent to somebody else.
-var sentBySignal = []uint32{unix.F_SETOWN, unix.F_SETOWN_EX, fSetSig}
+// sentBySignal are the ways of fcntl to have a signal sent: to somebody else, or when
+// somebody else touches what is in a directory.
+var sentBySignal = []uint32{unix.F_SETOWN, unix.F_SETOWN_EX, fSetSig, unix.F_NOTIFY}
 
 const fSetSig = 10 // F_SETSIG, asm-generic/fcntl.h
 
