@@ -87,6 +87,7 @@ type Sandbox struct {
 	token    string // marks what this sandbox starts in the process list
 	share    UIDs   // the slots of the range that are this sandbox's
 	guard    *guard
+	lock     *os.File   // on the share; nil where nobody else can have it
 	dropped  string     // capabilities that hookd had and gave up
 	landlock func() int // the kernel's version of Landlock
 
@@ -156,6 +157,9 @@ func (sb *Sandbox) open(ctx context.Context) error {
 	}
 	sb.token = sb.newToken()
 	sb.thread = startSpawner()
+	if err := sb.lockShare(ctx); err != nil {
+		return err
+	}
 	if err := sb.clearRange(ctx); err != nil {
 		return err
 	}
@@ -438,6 +442,9 @@ func (sb *Sandbox) Close() {
 	}
 	if sb.thread != nil {
 		sb.thread.stop()
+	}
+	if sb.lock != nil {
+		_ = sb.lock.Close()
 	}
 	if sb.temp {
 		_ = os.RemoveAll(sb.scratch)
