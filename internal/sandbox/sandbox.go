@@ -267,10 +267,7 @@ func (sb *Sandbox) layOut() error {
 		return fmt.Errorf("open scratch directory to the slots: %w", err)
 	}
 	for name, content := range etcFiles {
-		if err := os.WriteFile(filepath.Join(etc, name), []byte(content), 0o644); err != nil {
-			return fmt.Errorf("write %q for the sandbox: %w", name, err)
-		}
-		if err := os.Chmod(filepath.Join(etc, name), 0o644); err != nil {
+		if err := writeShown(filepath.Join(etc, name), content); err != nil {
 			return fmt.Errorf("write %q for the sandbox: %w", name, err)
 		}
 	}
@@ -278,6 +275,26 @@ func (sb *Sandbox) layOut() error {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			return fmt.Errorf("open %q to the slots: %w", dir, err)
 		}
+	}
+	return nil
+}
+
+// writeShown leaves a file alone that is as it shall be, and puts another in its place
+// whole: commands of a sandbox beside this one may be reading it.
+func writeShown(path, content string) error {
+	if data, err := os.ReadFile(path); err == nil && string(data) == content {
+		return os.Chmod(path, 0o644)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

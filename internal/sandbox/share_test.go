@@ -5,6 +5,8 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -65,5 +67,34 @@ func TestGuardHoldsTheShare(t *testing.T) {
 	next := &Sandbox{config: sb.config, ownUIDs: true, share: sb.share, scratch: scratch}
 	if err := next.lockShare(ctx); err == nil || !strings.Contains(err.Error(), "still locked") {
 		t.Errorf("beside a guard: %v", err)
+	}
+}
+
+// What commands beside may be reading is not written again, and another is put in
+// its place whole.
+func TestShownFilesAreReplacedWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "passwd")
+	if err := writeShown(path, "a"); err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.Stat(path)
+	if err != nil || first.Mode().Perm() != 0o644 {
+		t.Fatalf("%v, %v", first, err)
+	}
+	if err := writeShown(path, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := os.Stat(path); err != nil || !os.SameFile(first, same) || !same.ModTime().Equal(first.ModTime()) {
+		t.Errorf("written again: %v", err)
+	}
+	if err := writeShown(path, "b"); err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.Stat(path)
+	if data, _ := os.ReadFile(path); err != nil || os.SameFile(first, other) || string(data) != "b" {
+		t.Errorf("%q in the file that was there: %v", data, err)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
+		t.Errorf("%d files", len(entries))
 	}
 }
