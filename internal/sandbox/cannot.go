@@ -11,6 +11,7 @@ var everywhere = []string{
 	"A command feels the load of the host, and how warm its page cache is.",
 	"A command can lock (`flock`) the read-only files that it shares with others.",
 	"A fault in the kernel behind a system call that the filter leaves opens the host.",
+	"Memory that a process maps shared and lets go of (`MADV_DONTNEED`) is in no limit and in no sum without a cgroup: only `MemoryMax=` of hookd's unit bounds it, for all commands together.",
 	"Without a cgroup, kernel memory (inodes, sockets, pipes) is bounded only by time and by the limits of files and processes, and the sum of a command's memory is looked at a few times a second.",
 }
 

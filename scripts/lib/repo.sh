@@ -726,6 +726,8 @@ unit() {
 		# A command that the kernel ends for its memory does not end hookd.
 		Delegate=yes
 		OOMPolicy=continue
+		# Some memory of commands is in no other limit (docs/threat-model.md).
+		MemoryMax=75%
 		TasksMax=4096
 		LimitCORE=0
 		# Not set, because the sandboxes need them: RestrictNamespaces, PrivateDevices,
