@@ -16,7 +16,11 @@ import (
 
 func main() {
 	sandbox.Init()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // a replay by hand whose terminal goes ends in order
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	os.Exit(func() int { defer stop(); return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }())
 }
 

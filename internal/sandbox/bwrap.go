@@ -199,6 +199,8 @@ func (g *bwrapGrip) bury(deadline time.Time) error {
 	return nil
 }
 
+func (g *bwrapGrip) leaves() []string { return nil }
+
 func (g *bwrapGrip) outcome(state *os.ProcessState, killed bool, stderr []byte) (int, string, error) {
 	switch {
 	case g.exited:

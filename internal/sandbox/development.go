@@ -36,6 +36,8 @@ func (g plainGrip) patience() time.Duration { return grace }
 
 func (g plainGrip) bury(time.Time) error { return nil }
 
+func (g plainGrip) leaves() []string { return nil }
+
 func (g plainGrip) outcome(state *os.ProcessState, _ bool, _ []byte) (int, string, error) {
 	exit, signal := decode(state)
 	return exit, signal, nil

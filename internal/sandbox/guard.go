@@ -68,6 +68,9 @@ func (g *guard) start() (*exec.Cmd, error) {
 		// A session of its own: what ends hookd's terminal must not end the guard first.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
+	if g.sb.lock != nil {
+		cmd.ExtraFiles = []*os.File{g.sb.lock} // held until the guard ends
+	}
 	if g.sb.ownUIDs {
 		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SETUID, unix.CAP_SETGID}
 	}
@@ -150,6 +153,7 @@ func guardMain() error {
 			return fmt.Errorf("number %d: %w", i, err)
 		}
 	}
+	unix.CloseOnExec(3) // the lock on the share, if there is one: sweepers do not hold it
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	// Commands of hookd inherit nothing that the guard holds open but its line.
 	said, _ := io.ReadAll(io.LimitReader(os.Stdin, 64))

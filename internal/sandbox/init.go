@@ -12,6 +12,7 @@ import (
 // names: parts of the sandbox that must be processes of their own.
 var helpers = map[string]func() error{
 	wardenName: warden,
+	stageName:  stage,
 	sweepName:  sweeper,
 	guardName:  guardMain,
 }

@@ -65,17 +65,28 @@ func (sb *Sandbox) takeLandlock(ctx context.Context) error {
 		return err
 	}
 	sb.tier = t
-	for uid, dirs := range t.leftDirs() {
-		for _, dir := range dirs {
-			if err := sb.sweep(ctx, uid, dir); err != nil {
-				return fmt.Errorf("clear what an earlier hookd left: %w", err)
-			}
-		}
-	}
+	sb.clearLeft(ctx, t.leftDirs())
 	if err := sb.try(ctx); err != nil {
 		return fmt.Errorf("start a first command: %w: the slots must be able to reach %q, and to execute hookd's own program (mode o+x)", err, sb.scratch)
 	}
 	return nil
+}
+
+// clearLeft clears what an earlier hookd left. What takes longer costs its slot
+// until it is gone, and not the start.
+func (sb *Sandbox) clearLeft(ctx context.Context, left map[int][]string) {
+	ctx, cancel := context.WithTimeoutCause(ctx, burying, errors.New("it takes too long"))
+	defer cancel()
+	for uid, dirs := range left {
+		for i, dir := range dirs {
+			if err := sb.sweep(ctx, uid, dir); err != nil {
+				sb.config.Log(fmt.Sprintf("sandbox: slot %d is not used for now: clear what an earlier hookd left: %v", uid, err))
+				sb.setAside(uid)
+				sb.recoverLater(uid, dirs[i:])
+				break
+			}
+		}
+	}
 }
 
 func checkBwrap(path string) error {
@@ -105,9 +116,11 @@ func (sb *Sandbox) probeBwrap(ctx context.Context) error {
 		if first = sb.try(ctx); first == nil {
 			return nil
 		}
-		sb.noNested = false
-		if err := sb.try(ctx); err == nil {
-			return nil
+		if strings.Contains(first.Error(), unknownOption) {
+			sb.noNested = false
+			if err := sb.try(ctx); err == nil {
+				return nil
+			}
 		}
 		if !strings.Contains(first.Error(), noSpace) || forbidden() {
 			break
@@ -119,15 +132,24 @@ func (sb *Sandbox) probeBwrap(ctx context.Context) error {
 		}
 	}
 	err := fmt.Errorf("start a first command: %w: user namespaces must be allowed for hookd's slots (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces > 0) and the slots must be able to reach %q", first, sb.scratch)
-	if strings.Contains(first.Error(), "Unknown option") {
+	if strings.Contains(first.Error(), unknownOption) {
 		err = fmt.Errorf("start a first command: %w: bubblewrap 0.7 or newer is needed", first)
 	}
-	for _, named := range noNamespaces {
-		if strings.Contains(first.Error(), named) {
-			return wants{err.Error()}
-		}
+	if lasting(first.Error(), forbidden()) {
+		return wants{err.Error()}
 	}
 	return err
+}
+
+// lasting reports whether bubblewrap says a cause that does not pass. That there is
+// no namespace left does where the kernel gives some.
+func lasting(said string, forbidden bool) bool {
+	for _, named := range noNamespaces {
+		if strings.Contains(said, named) {
+			return true
+		}
+	}
+	return forbidden && strings.Contains(said, noSpace)
 }
 
 // forbidden reports whether the kernel never gives a user namespace here.
@@ -136,15 +158,17 @@ func forbidden() bool {
 	return err == nil && strings.TrimSpace(string(limit)) == "0"
 }
 
-const noSpace = "(ENOSPC)"
+const (
+	noSpace       = "(ENOSPC)"
+	unknownOption = "Unknown option"
+)
 
 // noNamespaces are bubblewrap's words for a host that gives it no user
 // namespace, or no rights in it (AppArmor), and for a bubblewrap that is too old.
 var noNamespaces = []string{
-	"No permissions to creat", // "create" and "creating", by version
-	"Creating new namespace failed",
+	"No permissions to creat",                       // "create" and "creating", by version
+	"Creating new namespace failed, likely because", // without a reason it is EAGAIN or ENOMEM
 	"setting up uid map: Permission denied",
 	"Failed RTM_NEWADDR: Operation not permitted",
-	"Unknown option",
-	noSpace,
+	unknownOption,
 }

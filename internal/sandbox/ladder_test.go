@@ -24,6 +24,9 @@ func TestOnlyANamedCauseLowersTheTier(t *testing.T) {
 	}{
 		{"no namespaces", "bwrap: No permissions to create new namespace, likely because the kernel does not allow it", 0, 2},
 		{"none by an older one", "bwrap: No permissions to creating new namespace", 0, 2},
+		{"none in the kernel", "bwrap: Creating new namespace failed, likely because the kernel does not support user namespaces.", 0, 2},
+		{"too many processes", "bwrap: Creating new namespace failed: Resource temporarily unavailable", 0, 0},
+		{"no memory", "bwrap: Creating new namespace failed: Cannot allocate memory", 0, 0},
 		{"AppArmor", "bwrap: setting up uid map: Permission denied", 0, 2},
 		{"no rights in it", "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", 0, 2},
 		{"too old", "bwrap: Unknown option --size", 0, 2},
@@ -61,6 +64,55 @@ func TestOnlyANamedCauseLowersTheTier(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		})
+	}
+}
+
+// That no namespace is left lowers the tier only where there never is one.
+func TestWantOfNamespacesMayPass(t *testing.T) {
+	const said = "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)"
+	if lasting(said, false) || !lasting(said, true) || lasting("bwrap: anything", true) {
+		t.Error("a passing cause is a lasting one, or the other way round")
+	}
+}
+
+// Only a bubblewrap that does not know its own ban on nested namespaces is used
+// without it.
+func TestBanOnNestedNamespacesIsKept(t *testing.T) {
+	if !asUser(t, t.Name()) {
+		return
+	}
+	if mode() == modeTwo {
+		return
+	}
+	for says, kept := range map[string]bool{"bwrap: Unknown option --disable-userns": false, "bwrap: Out of memory": true} {
+		fake := filepath.Join(reachable(t), "bwrap")
+		script := fmt.Sprintf("#!/bin/sh\nonce=%q\nif mkdir \"$once\" 2>/dev/null; then echo %q >&2; exit 1; fi\nexec %s \"$@\"\n", filepath.Join(filepath.Dir(fake), "once"), says, DefaultBwrap)
+		if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Dir(fake), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		conf := Config{Bwrap: fake, Tier: 1}
+		if mode() != modeOnly {
+			conf.UIDs = UIDs{First: testFirst, Count: testCount}
+		}
+		sb, err := Open(context.Background(), conf)
+		if kept {
+			if err == nil {
+				sb.Close()
+				t.Errorf("%q: opened with the ban %t", says, sb.noNested)
+			}
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if sb.noNested {
+			t.Errorf("%q: the ban is kept", says)
+		}
+		sb.Close()
 	}
 }
 

@@ -21,14 +21,20 @@ import (
 
 // landlockTier is strict Landlock, seccomp and a uid of its own for every
 // command, where user namespaces cannot be had. A warden, this program again
-// with the slot's uid, starts the command, stays beside it, ends all that it
-// leaves and clears its directory of temporary files.
+// with the slot's uid, starts what confines itself and becomes the command, stays
+// beside it unconfined, ends all that it leaves and clears its directory of
+// temporary files.
 type landlockTier struct {
 	sb      *Sandbox
 	filter  []statement
 	system  []opening
 	threads int64 // of a warden, which the limit of processes counts too
+	free    int64 // bytes that the disk with the commands' /tmp must have left
 }
+
+// wardenMemory is more than a warden needs. What it has beyond that its command has
+// brought about, and is counted as the command's.
+const wardenMemory = 64 << 20
 
 // wardenThreads is more than a warden has.
 const wardenThreads = 24
@@ -47,7 +53,7 @@ func openLandlock(sb *Sandbox) (*landlockTier, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &landlockTier{sb: sb, filter: filter, system: systemOpenings(), threads: wardenThreads}
+	t := &landlockTier{sb: sb, filter: filter, system: systemOpenings(), threads: wardenThreads, free: leastFree}
 	return t, t.layOut()
 }
 
@@ -104,7 +110,7 @@ func (t *landlockTier) leftDirs() map[int][]string {
 }
 
 func (t *landlockTier) grip(p *process, pl *plumbing) grip {
-	return &wardenGrip{p: p, life: pl.life, tmp: pl.tmp}
+	return &wardenGrip{p: p, life: pl.life, report: pl.statusRead, tmp: pl.tmp}
 }
 
 // prepare turns cmd into a warden. What the command is stands in its orders, so
@@ -134,7 +140,7 @@ func (t *landlockTier) prepare(pl *plumbing, cmd *exec.Cmd, slot int, s Spec, l 
 	pl.writes = []write{{ordersWrite, data}}
 	cmd.Path = selfPath
 	cmd.Args = []string{wardenName, fmt.Sprint(o.Files)}
-	cmd.Env = []string{"GOMAXPROCS=4", "GOGC=off"}
+	cmd.Env = []string{"GOMAXPROCS=4", fmt.Sprintf("GOMEMLIMIT=%d", wardenMemory/2)}
 	return nil
 }
 
@@ -154,7 +160,7 @@ func (t *landlockTier) orders(slot int, s Spec, l Limits, tmp string) orders {
 	}
 	o := orders{
 		UID: slot, Argv: l.argv(t.threads), Dir: there(cmp.Or(s.Dir, "/")), Tmp: tmp,
-		TmpBytes: l.Tmp, TmpEntries: entriesKept, Filter: t.filter, Openings: t.system,
+		TmpBytes: l.Tmp, TmpFree: t.free, TmpEntries: entriesKept, Filter: t.filter, Openings: t.system,
 	}
 	for _, a := range s.Argv {
 		o.Argv = append(o.Argv, there(a))
@@ -175,13 +181,15 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 // wardenGrip holds a warden: while it lives it ends its command when the line
 // to it closes, and reports when nothing is left.
 type wardenGrip struct {
-	p    *process
-	life *os.File
-	tmp  string
+	p      *process
+	life   *os.File
+	report *os.File
+	tmp    string
 
 	fault  string
 	exited bool // the warden saw everything end
 	over   bool // the command took too much of its /tmp
+	full   bool // there was no room for anybody's
 	code   int
 	signal int
 }
@@ -200,27 +208,36 @@ func (g *wardenGrip) read(r *os.File) {
 		warden := p.cmd.Process.Pid
 		p.mu.Lock()
 		if !p.killed {
-			p.helpers.Go(func() { p.watchMemory(func() int64 { return memoryBelow(warden) - ownMemory(warden) }) })
+			p.helpers.Go(func() {
+				p.watchMemory(func() int64 { return memoryBelow(warden) - min(ownMemory(warden), wardenMemory) })
+			})
 		}
 		p.mu.Unlock()
 	}
 	g.fault = first.Fault
 	close(p.known)
 	if first.Started && d.Decode(&last) == nil && last.Ended {
-		g.exited, g.code, g.signal, g.over, g.fault = true, last.Code, last.Signal, last.Over, last.Fault
+		g.exited, g.code, g.signal, g.over, g.full, g.fault = true, last.Code, last.Signal, last.Over, last.Full, last.Fault
 	}
 }
 
-func (g *wardenGrip) kill()   { _ = g.life.Close() }
-func (g *wardenGrip) force()  { g.p.killGroup() }
-func (g *wardenGrip) reaped() {}
+func (g *wardenGrip) kill() { _ = g.life.Close() }
+func (g *wardenGrip) force() {
+	g.p.killGroup()
+	g.lastWord()
+}
+func (g *wardenGrip) reaped() { g.lastWord() }
+
+// lastWord is for when the warden has ended: whoever else might hold the line for
+// reports says nothing that counts.
+func (g *wardenGrip) lastWord() { _ = g.report.SetReadDeadline(time.Now().Add(grace)) }
 
 // bury trusts a warden that said that all has ended; after any other end it
 // sweeps the slot.
 func (g *wardenGrip) bury(deadline time.Time) error {
 	<-g.p.told
 	_ = g.life.Close()
-	if g.exited && g.fault == "" || g.never() {
+	if g.exited && g.fault == "" {
 		return nil
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
@@ -228,11 +245,12 @@ func (g *wardenGrip) bury(deadline time.Time) error {
 	return g.p.sb.sweep(ctx, g.p.slot, g.tmp)
 }
 
-// never is a command that was not started: the warden said why and ended.
-func (g *wardenGrip) never() bool { return !g.exited && g.fault != "" }
+func (g *wardenGrip) leaves() []string { return []string{g.tmp} }
 
 func (g *wardenGrip) outcome(state *os.ProcessState, killed bool, stderr []byte) (int, string, error) {
 	switch {
+	case g.exited && g.full:
+		return 0, "", fmt.Errorf("run sandboxed command: %w", errNoRoom)
 	case g.exited && g.over:
 		g.p.overTotal = true
 		return -1, unix.SIGKILL.String(), nil
@@ -245,6 +263,9 @@ func (g *wardenGrip) outcome(state *os.ProcessState, killed bool, stderr []byte)
 		return -1, unix.SIGKILL.String(), nil
 	case g.fault != "":
 		return 0, "", fmt.Errorf("set up sandbox: %s", g.fault)
+	case state.Sys().(syscall.WaitStatus).Signaled():
+		// Nothing that a command does to its warden may be worth more than its death.
+		return -1, unix.SIGKILL.String(), nil
 	default:
 		return 0, "", fmt.Errorf("set up sandbox: the warden ended with %v: %q", state, stderr)
 	}

@@ -88,7 +88,8 @@ type Sandbox struct {
 	token  string // marks what this sandbox starts in the process list
 	share  UIDs   // the slots of the range that are this sandbox's
 	guard  *guard
-	groups *groups // nil where there are none
+	lock   *os.File // on the share; nil where nobody else can have it
+	groups *groups  // nil where there are none
 	// groupless says why there are none.
 	groupless string
 	dropped   string     // capabilities that hookd had and gave up
@@ -96,9 +97,13 @@ type Sandbox struct {
 
 	weaken weakening // of tests alone
 
+	recovering sync.WaitGroup
+	over       context.Context // ends with Close
+	end        context.CancelFunc
+
 	mu      sync.Mutex
 	closed  bool
-	retired int // slots that are not used again
+	retired int // slots that are not used for now
 	running map[*process]struct{}
 }
 
@@ -124,6 +129,7 @@ func Open(ctx context.Context, c Config) (*Sandbox, error) {
 		c.Log = func(string) {}
 	}
 	sb := &Sandbox{config: c, landlock: landlockVersion, running: make(map[*process]struct{})}
+	sb.over, sb.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := sb.open(ctx); err != nil {
 		sb.Close()
 		return nil, fmt.Errorf("open sandbox: %w", err)
@@ -152,6 +158,9 @@ func (sb *Sandbox) open(ctx context.Context) error {
 	}
 	sb.token = sb.newToken()
 	sb.thread = startSpawner()
+	if err := sb.lockShare(ctx); err != nil {
+		return err
+	}
 	if err := sb.clearRange(ctx); err != nil {
 		return err
 	}
@@ -262,10 +271,7 @@ func (sb *Sandbox) layOut() error {
 		return fmt.Errorf("open scratch directory to the slots: %w", err)
 	}
 	for name, content := range etcFiles {
-		if err := os.WriteFile(filepath.Join(etc, name), []byte(content), 0o644); err != nil {
-			return fmt.Errorf("write %q for the sandbox: %w", name, err)
-		}
-		if err := os.Chmod(filepath.Join(etc, name), 0o644); err != nil {
+		if err := writeShown(filepath.Join(etc, name), content); err != nil {
 			return fmt.Errorf("write %q for the sandbox: %w", name, err)
 		}
 	}
@@ -273,6 +279,26 @@ func (sb *Sandbox) layOut() error {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			return fmt.Errorf("open %q to the slots: %w", dir, err)
 		}
+	}
+	return nil
+}
+
+// writeShown leaves a file alone that is as it shall be, and puts another in its place
+// whole: commands of a sandbox beside this one may be reading it.
+func writeShown(path, content string) error {
+	if data, err := os.ReadFile(path); err == nil && string(data) == content {
+		return os.Chmod(path, 0o644)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }
@@ -446,6 +472,8 @@ func (sb *Sandbox) Close() {
 	for _, p := range running {
 		<-p.ended
 	}
+	sb.end()
+	sb.recovering.Wait()
 	if sb.guard != nil {
 		sb.guard.stop()
 	}
@@ -453,21 +481,55 @@ func (sb *Sandbox) Close() {
 		sb.thread.stop()
 	}
 	sb.groups.close()
+	if sb.lock != nil {
+		_ = sb.lock.Close()
+	}
 	if sb.temp {
 		_ = os.RemoveAll(sb.scratch)
 	}
 }
 
-// giveBack makes a slot free again, unless something of its command is left.
+// giveBack makes a slot free again, or else as soon as nothing of its command is
+// left.
 func (sb *Sandbox) giveBack(p *process) {
 	if p.unburied == nil {
 		sb.slots <- p.slot
 		return
 	}
+	sb.config.Log(fmt.Sprintf("sandbox: slot %d is not used for now: %v", p.slot, p.unburied))
+	sb.recoverLater(p.slot, p.grip.leaves())
+}
+
+// recoverLater gives back a slot, which nobody has, when a sweep has succeeded. One
+// that has no uid of its own is never used again.
+func (sb *Sandbox) recoverLater(slot int, dirs []string) {
 	sb.mu.Lock()
+	defer sb.mu.Unlock()
 	sb.retired++
-	sb.mu.Unlock()
-	sb.config.Log(fmt.Sprintf("sandbox: slot %d is not used again: %v", p.slot, p.unburied))
+	if !sb.isSlot(slot) || sb.closed {
+		return
+	}
+	sb.recovering.Go(func() {
+		for _, dir := range append(dirs, "") {
+			if err := sb.sweep(sb.over, slot, dir); err != nil {
+				return // closed
+			}
+		}
+		sb.mu.Lock()
+		sb.retired--
+		sb.mu.Unlock()
+		sb.config.Log(fmt.Sprintf("sandbox: slot %d is used again", slot))
+		sb.slots <- slot
+	})
+}
+
+// setAside takes a slot out of those that are free.
+func (sb *Sandbox) setAside(slot int) {
+	for range len(sb.slots) {
+		if s := <-sb.slots; s != slot {
+			sb.slots <- s
+		}
+	}
 }
 
 // isSlot reports whether a uid is one that commands of this sandbox run as.

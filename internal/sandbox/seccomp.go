@@ -25,6 +25,7 @@ const (
 	notAllowed  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	notThere    = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	noFamily    = unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)
+	noRequest   = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOTTY)
 	newestKnown = unix.SYS_MSEAL
 
 	loadWord     = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
@@ -101,6 +102,15 @@ func oneOf(action uint32, values ...uint32) []statement {
 	return append(p, end(action))
 }
 
+// noneOf refuses values of an argument.
+func noneOf(i uint32, values ...uint32) []statement {
+	p := []statement{argument(i)}
+	for _, v := range values {
+		p = append(p, test(jumpEqual, v), end(notAllowed))
+	}
+	return append(p, end(allow))
+}
+
 // filter is the program for a tier on this architecture.
 func filter(level int) ([]statement, error) {
 	if auditArch == 0 {
@@ -123,12 +133,12 @@ func filter(level int) ([]statement, error) {
 		p = append(p, onCall(nr, end(notAllowed))...)
 	}
 	p = append(p, onCall(unix.SYS_CLONE, argument(0), test(jumpAnyBit, newNamespace), end(notAllowed), end(allow))...)
-	p = append(p, onCall(unix.SYS_IOCTL, ioctlBody()...)...)
-	// With a single uid a lease could make hookd's own open of a shared file wait.
-	p = append(p, onCall(unix.SYS_FCNTL, argument(1), test(jumpEqual, unix.F_SETLEASE), end(notAllowed), end(allow))...)
 	p = append(p, onCall(unix.SYS_PERSONALITY, append([]statement{argument(0)}, oneOf(notAllowed, 0, 0xffffffff)...)...)...)
 	switch level {
 	case 1:
+		p = append(p, onCall(unix.SYS_IOCTL, ioctlBody()...)...)
+		// With a single uid a lease could make hookd's own open of a shared file wait.
+		p = append(p, onCall(unix.SYS_FCNTL, noneOf(1, unix.F_SETLEASE)...)...)
 		p = append(p, onCall(unix.SYS_SOCKET, socketBody()...)...)
 		p = append(p, onCall(unix.SYS_SOCKETPAIR, append([]statement{argument(0)}, oneOf(noFamily, unix.AF_UNIX)...)...)...)
 	case 2:
@@ -152,15 +162,36 @@ var (
 	}
 	// onlySelf take a process in their first argument; 0 is the caller. The warden
 	// has the same uid and must not be slowed down by its command.
-	onlySelf = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR}
+	onlySelf = []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY}
 	// onlyOneself take a kind in their first argument and whose in their second.
 	onlyOneself = map[uint32]uint32{unix.SYS_SETPRIORITY: unix.PRIO_PROCESS, unix.SYS_IOPRIO_SET: ioprioWhoProcess}
 )
 
 const ioprioWhoProcess = 1 // IOPRIO_WHO_PROCESS, linux/ioprio.h
 
+// askedOfFiles are the only requests (ioctl) of tier 2, where /tmp is a file system
+// of the host: others make snapshots and subvolumes, close files to their removal,
+// or choose who gets a signal (FIOSETOWN, SIOCSPGRP).
+var askedOfFiles = []uint32{
+	unix.TCGETS, unix.TIOCGWINSZ, unix.TIOCGPGRP, unix.TIOCINQ, fioNbio, fioClex, fioNoClex,
+}
+
+const (
+	fioNbio   = 0x5421 // FIONBIO, asm-generic/ioctls.h
+	fioClex   = 0x5451 // FIOCLEX, asm-generic/ioctls.h
+	fioNoClex = 0x5450 // FIONCLEX
+)
+
+// sentBySignal are the ways of fcntl to have a signal sent: to somebody else, or when
+// somebody else touches what is in a directory.
+var sentBySignal = []uint32{unix.F_SETOWN, unix.F_SETOWN_EX, fSetSig, unix.F_NOTIFY}
+
+const fSetSig = 10 // F_SETSIG, asm-generic/fcntl.h
+
 func withoutNamespaces() []statement {
 	var p []statement
+	p = append(p, onCall(unix.SYS_IOCTL, append([]statement{argument(1)}, oneOf(noRequest, askedOfFiles...)...)...)...)
+	p = append(p, onCall(unix.SYS_FCNTL, noneOf(1, append(sentBySignal, unix.F_SETLEASE)...)...)...)
 	for _, nr := range append(absentWithoutNamespaces, watchCalls...) {
 		p = append(p, onCall(nr, end(notThere))...)
 	}
@@ -181,22 +212,6 @@ func withoutNamespaces() []statement {
 	p = append(p, onCall(unix.SYS_SOCKETPAIR, append(pair, oneOf(noFamily, unix.SOCK_STREAM, unix.SOCK_SEQPACKET)...)...)...)
 	return append(p, onCall(unix.SYS_SENDTO, argument(4), statement{Code: jumpEqual, K: 0, Jt: 1}, end(notAllowed),
 		load(offsetArgs+8*4+4), test(jumpEqual, 0), end(allow), end(notAllowed))...)
-}
-
-// threadFilter keeps signals from one thread: that from which a warden starts
-// its command is in the same Landlock domain as the command.
-func threadFilter(tid int) []statement {
-	p := []statement{load(offsetNumber)}
-	body := func(i uint32) []statement {
-		return []statement{argument(i), test(jumpEqual, uint32(tid)), end(notAllowed), end(allow)}
-	}
-	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO} {
-		p = append(p, onCall(nr, body(0)...)...)
-	}
-	for _, nr := range []uint32{unix.SYS_TGKILL, unix.SYS_RT_TGSIGQUEUEINFO} {
-		p = append(p, onCall(nr, body(1)...)...)
-	}
-	return append(p, end(allow))
 }
 
 // ioctlBody refuses to type into a terminal.

@@ -45,31 +45,25 @@ func TestFilterOfTierTwoDecides(t *testing.T) {
 		{"message queue", unix.SYS_MQ_OPEN, nil, notThere},
 		{"watch", unix.SYS_INOTIFY_INIT1, nil, notThere},
 		{"ptrace, as in tier 1", unix.SYS_PTRACE, nil, notAllowed},
+		{"lease", unix.SYS_FCNTL, []uint64{3, unix.F_SETLEASE}, notAllowed},
+		{"owner of signals", unix.SYS_FCNTL, []uint64{3, unix.F_SETOWN, 7}, notAllowed},
+		{"owner of signals, a thread", unix.SYS_FCNTL, []uint64{3, unix.F_SETOWN_EX, 7}, notAllowed},
+		{"which signal", unix.SYS_FCNTL, []uint64{3, fSetSig, 9}, notAllowed},
+		{"which signal, high bits", unix.SYS_FCNTL, []uint64{3, 1<<32 | fSetSig, 9}, notAllowed},
+		{"watch a directory", unix.SYS_FCNTL, []uint64{3, unix.F_NOTIFY, 1}, notAllowed},
+		{"own processors", unix.SYS_SCHED_SETAFFINITY, []uint64{0, 8, 0x1000}, allow},
+		{"processors of others", unix.SYS_SCHED_SETAFFINITY, []uint64{7, 8, 0x1000}, notAllowed},
+		{"status flags", unix.SYS_FCNTL, []uint64{3, unix.F_SETFL, 0}, allow},
+		{"lock", unix.SYS_FCNTL, []uint64{3, unix.F_SETLK}, allow},
+		{"owner of signals by a request", unix.SYS_IOCTL, []uint64{3, 0x8901}, noRequest},
+		{"group for signals by a request", unix.SYS_IOCTL, []uint64{3, 0x8902}, noRequest},
+		{"type into the terminal", unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}, noRequest},
+		{"subvolume", unix.SYS_IOCTL, []uint64{3, 0x5000940e}, noRequest},
+		{"file that cannot be removed", unix.SYS_IOCTL, []uint64{3, unix.FS_IOC_SETFLAGS}, noRequest},
+		{"is it a terminal", unix.SYS_IOCTL, []uint64{1, unix.TCGETS}, allow},
+		{"how much can be read", unix.SYS_IOCTL, []uint64{3, unix.TIOCINQ}, allow},
+		{"closed on exec", unix.SYS_IOCTL, []uint64{3, fioClex}, allow},
 		{"read", unix.SYS_READ, nil, allow},
-	} {
-		if got := decide(t, p, auditArch, c.nr, c.args...); got != c.want {
-			t.Errorf("%s: 0x%x, want 0x%x", c.name, got, c.want)
-		}
-	}
-}
-
-func TestNoSignalReachesTheThread(t *testing.T) {
-	p := threadFilter(42)
-	for _, c := range []struct {
-		name string
-		nr   uint32
-		args []uint64
-		want uint32
-	}{
-		{"kill", unix.SYS_KILL, []uint64{42, 9}, notAllowed},
-		{"kill, high bits", unix.SYS_KILL, []uint64{1<<32 | 42, 9}, notAllowed},
-		{"tkill", unix.SYS_TKILL, []uint64{42, 9}, notAllowed},
-		{"tgkill", unix.SYS_TGKILL, []uint64{41, 42, 9}, notAllowed},
-		{"queue", unix.SYS_RT_SIGQUEUEINFO, []uint64{42, 9}, notAllowed},
-		{"queue to a thread", unix.SYS_RT_TGSIGQUEUEINFO, []uint64{41, 42, 9}, notAllowed},
-		{"kill another", unix.SYS_KILL, []uint64{43, 9}, allow},
-		{"another thread", unix.SYS_TGKILL, []uint64{42, 43, 9}, allow},
-		{"another call", unix.SYS_READ, []uint64{42}, allow},
 	} {
 		if got := decide(t, p, auditArch, c.nr, c.args...); got != c.want {
 			t.Errorf("%s: 0x%x, want 0x%x", c.name, got, c.want)

@@ -53,7 +53,7 @@ func (sb *Sandbox) sweep(ctx context.Context, slot int, dir string) error {
 		return fmt.Errorf("sweep uid %d: no slot of this sandbox", slot)
 	}
 	var last error
-	for {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, sweepAgain) {
 		err := sb.sweepOnce(ctx, slot, dir)
 		if pid, _ := processIn(UIDs{First: slot, Count: 1}); pid == 0 && err == nil {
 			return nil
@@ -66,10 +66,13 @@ func (sb *Sandbox) sweep(ctx context.Context, slot int, dir string) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("sweep uid %d: %w", slot, last)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }
+
+// sweepAgain is the longest pause between two sweeps of one slot.
+const sweepAgain = 5 * time.Second
 
 func (sb *Sandbox) sweepOnce(ctx context.Context, slot int, dir string) error {
 	var said strings.Builder

@@ -46,6 +46,8 @@ type grip interface {
 	// bury returns when nothing of the command is left, or an error when that
 	// cannot be had before the deadline.
 	bury(deadline time.Time) error
+	// leaves are the directories that are cleared with the command.
+	leaves() []string
 	// outcome of the command, after read and bury. state is that of hookd's child.
 	outcome(state *os.ProcessState, killed bool, stderr []byte) (exit int, signal string, err error)
 }

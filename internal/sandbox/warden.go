@@ -16,8 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wardenName is this program as the warden of one command of tier 2.
-const wardenName = "sealgate-warden"
+// wardenName is this program as the warden of one command of tier 2, stageName as
+// what confines itself and becomes the command.
+const (
+	wardenName = "sealgate-warden"
+	stageName  = "sealgate-stage"
+)
 
 // orders are all that a warden is told.
 type orders struct {
@@ -28,6 +32,7 @@ type orders struct {
 	Files    int // descriptors of the command, from 3 on
 	Tmp      string
 	TmpBytes int64
+	TmpFree  int64 // of the file system, below which nothing runs
 	// TmpEntries bounds files and directories in Tmp.
 	TmpEntries int64
 	Filter     []statement
@@ -65,6 +70,7 @@ type told struct {
 	Fault   string `json:",omitempty"`
 	Ended   bool   `json:",omitempty"`
 	Over    bool   `json:",omitempty"`
+	Full    bool   `json:",omitempty"`
 	Code    int    `json:",omitempty"`
 	Signal  int    `json:",omitempty"`
 }
@@ -96,7 +102,7 @@ func warden() error {
 	if o.Files != files {
 		return errors.New("orders for another number of descriptors")
 	}
-	pid, err := o.start()
+	pid, err := o.start(data)
 	if err != nil {
 		_ = clearAway(o.Tmp)
 		return report.Encode(told{Fault: err.Error()})
@@ -105,7 +111,7 @@ func warden() error {
 	if err := report.Encode(told{Started: true}); err != nil {
 		endAll()
 	}
-	over := make(chan struct{})
+	over := make(chan error, 1)
 	go endWith(life)
 	go o.watchTmp(over)
 	status, err := outlive(pid)
@@ -117,8 +123,8 @@ func warden() error {
 		last.Fault = err.Error()
 	}
 	select {
-	case <-over:
-		last.Over = true
+	case err := <-over:
+		last.Over, last.Full = errors.Is(err, errTooMuch), errors.Is(err, errNoRoom)
 	default:
 	}
 	if status.Signaled() {
@@ -130,9 +136,12 @@ func warden() error {
 }
 
 // start checks that this is the slot and nothing more, and starts the command.
-func (o orders) start() (pid int, err error) {
+func (o orders) start(data []byte) (pid int, err error) {
 	if err := onlySlot(o.UID); err != nil {
 		return 0, err
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("close its memory to its own uid: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("become the parent of orphans: %w", err)
@@ -140,16 +149,18 @@ func (o orders) start() (pid int, err error) {
 	if err := os.Mkdir(o.Tmp, 0o700); err != nil {
 		return 0, fmt.Errorf("make its own directory for temporary files: %w", err)
 	}
+	if !o.hasRoom() {
+		return 0, errNoRoom
+	}
 	type started struct {
 		pid int
 		err error
 	}
 	answer := make(chan started)
 	go func() {
-		// The thread keeps what is put on it, and the parent-death signal of the
-		// command follows it: it never ends.
+		// The parent-death signal of the command follows the thread: it never ends.
 		runtime.LockOSThread()
-		pid, err := o.startHere()
+		pid, err := o.startStage(data)
 		answer <- started{pid, err}
 		select {}
 	}()
@@ -157,33 +168,97 @@ func (o orders) start() (pid int, err error) {
 	return s.pid, s.err
 }
 
-// startHere confines this thread and starts the command from it.
-func (o orders) startHere() (int, error) {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return 0, fmt.Errorf("give up new rights: %w", err)
+// startStage starts a stage and returns when it has become the command. No thread
+// of the warden itself is ever confined: what is in the command's domain the
+// command may signal.
+func (o orders) startStage(data []byte) (int, error) {
+	in, ordersWrite, err := os.Pipe()
+	if err != nil {
+		return 0, fmt.Errorf("make a pipe: %w", err)
 	}
-	own := opening{Path: []byte(o.Tmp), Access: mayChange}
-	if err := confine(append(o.Openings, own)); err != nil {
-		return 0, err
+	defer func() { _, _ = in.Close(), ordersWrite.Close() }()
+	faultRead, fault, err := os.Pipe()
+	if err != nil {
+		return 0, fmt.Errorf("make a pipe: %w", err)
 	}
-	if err := install(threadFilter(unix.Gettid())); err != nil {
-		return 0, err
-	}
-	if err := install(o.Filter); err != nil {
-		return 0, err
-	}
-	files := make([]uintptr, 3+o.Files)
+	defer func() { _, _ = faultRead.Close(), fault.Close() }()
+	files := make([]uintptr, 3+o.Files, 5+o.Files)
 	for i := range files {
 		files[i] = uintptr(i)
 	}
-	pid, err := syscall.ForkExec(o.Argv[0], o.Argv, &syscall.ProcAttr{
-		Dir: o.Dir, Env: o.Env, Files: files,
+	pid, err := syscall.ForkExec(selfPath, []string{stageName, strconv.Itoa(o.Files)}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{"GOMAXPROCS=1"}, Files: append(files, in.Fd(), fault.Fd()),
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("start %q in %q: %w", o.Argv[0], o.Dir, err)
+		return 0, fmt.Errorf("start what becomes the command: %w", err)
 	}
-	return pid, nil
+	_, _ = in.Close(), fault.Close()
+	_, _ = ordersWrite.Write(data) // one that has ended says why, or has no fault and no command
+	_ = ordersWrite.Close()
+	// Becoming the command closes the line.
+	said, err := io.ReadAll(io.LimitReader(faultRead, 4096))
+	if err == nil && len(said) == 0 {
+		return pid, nil
+	}
+	endAll()
+	_, _ = outlive(pid)
+	if err != nil {
+		return 0, fmt.Errorf("read what becomes of the command: %w", err)
+	}
+	return 0, errors.New(string(said))
+}
+
+// stage is the life of a stage: it confines itself and becomes the command. Its
+// descriptors are those of the command, then the orders and the line for a fault.
+func stage() error {
+	if len(os.Args) != 2 {
+		return errors.New("no number of descriptors")
+	}
+	files, err := strconv.Atoi(os.Args[1])
+	if err != nil || files < 0 {
+		return fmt.Errorf("%q descriptors", os.Args[1])
+	}
+	for fd := 3 + files; fd < 5+files; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	in, fault := os.NewFile(uintptr(3+files), "orders"), os.NewFile(uintptr(4+files), "fault")
+	runtime.LockOSThread()
+	err = becomeCommand(in)
+	_, _ = fault.WriteString(err.Error())
+	return err
+}
+
+// becomeCommand returns only with an error.
+func becomeCommand(in io.Reader) error {
+	var o orders
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("read the orders: %w", err)
+	}
+	if err := json.Unmarshal(data, &o); err != nil {
+		return fmt.Errorf("read the orders: %w", err)
+	}
+	if err := onlySlot(o.UID); err != nil {
+		return err
+	}
+	if len(o.Argv) == 0 {
+		return errors.New("orders without a command")
+	}
+	if err := unix.Chdir(o.Dir); err != nil {
+		return fmt.Errorf("enter %q: %w", o.Dir, err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up new rights: %w", err)
+	}
+	own := opening{Path: []byte(o.Tmp), Access: mayChange}
+	if err := confine(append(o.Openings, own)); err != nil {
+		return err
+	}
+	if err := install(o.Filter); err != nil {
+		return err
+	}
+	return fmt.Errorf("start %q in %q: %w", o.Argv[0], o.Dir, syscall.Exec(o.Argv[0], o.Argv, o.Env))
 }
 
 // onlySlot refuses to be more than a slot: what a warden and a sweeper do would
@@ -251,17 +326,17 @@ func outlive(pid int) (unix.WaitStatus, error) {
 	}
 }
 
-// watchTmp ends a command that takes more room than it may.
-func (o orders) watchTmp(over chan struct{}) {
+// watchTmp ends a command that takes more room than it may, or for which there is
+// none.
+func (o orders) watchTmp(over chan<- error) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var g gauge
 	for range tick.C {
-		if g.within(o) {
-			continue
+		if err := g.look(o); err != nil {
+			over <- err
+			endAll()
+			return
 		}
-		close(over)
-		endAll()
-		return
 	}
 }

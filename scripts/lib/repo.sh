@@ -727,6 +727,8 @@ unit() {
 		# its memory does not end hookd.
 		Delegate=yes
 		OOMPolicy=continue
+		# Some memory of commands is in no other limit (docs/threat-model.md).
+		MemoryMax=75%
 		TasksMax=4096
 		LimitCORE=0
 		# Not set, because the sandboxes need them: RestrictNamespaces, PrivateDevices,
