@@ -226,6 +226,9 @@ func (c *judgement) plan(ctx context.Context) error {
 		return err
 	}
 	c.version, c.materialised = id.Version, id.Materialised
+	if c.built, err = c.builtKey(id); err != nil {
+		return err
+	}
 	code, err := c.code(ctx)
 	if err != nil {
 		return err
@@ -235,7 +238,8 @@ func (c *judgement) plan(ctx context.Context) error {
 			continue
 		}
 		p := &part{kind: k, key: laneKey{Lane: k.String(), Repository: c.repo.ID, Code: code, Paths: c.paths.digest, Runner: id.Version, Python: id.Python,
-			Library: id.Library, Roots: id.Roots, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes, Materialised: id.Materialised}}
+			Library: id.Library, Roots: id.Roots, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes, Materialised: id.Materialised,
+			Build: c.repo.Build, Tools: id.Tools}}
 		if k == publicInvariants {
 			p.key.Oracles = c.oracles.id
 		} else {
