@@ -93,17 +93,17 @@ func (b *Build) tools() string {
 }
 
 // builtKey names the tree that is built of the pushed one: by all that the build
-// reads. It is empty where there is no build.
-func (c *judgement) builtKey(id identity) (string, error) {
+// reads, of the tree what is laid out. It is empty where there is no build.
+func (c *judgement) builtKey(id identity, code string) (string, error) {
 	if c.repo.Build == nil {
 		return "", nil
 	}
 	data, err := json.Marshal(struct {
 		Build                                              *Build
-		Version, Python, Library, Tools, Tier, Paths, Tree string
+		Version, Python, Library, Tools, Tier, Paths, Code string
 		Roots                                              []string
 		Processes                                          int64
-	}{c.repo.Build, id.Version, id.Python, id.Library, id.Tools, c.runner.Sandbox.Tier(), c.paths.digest, c.req.Tree, id.Roots, c.runner.Limits.Processes})
+	}{c.repo.Build, id.Version, id.Python, id.Library, id.Tools, c.runner.Sandbox.Tier(), c.paths.digest, code, id.Roots, c.runner.Limits.Processes})
 	if err != nil {
 		return "", fmt.Errorf("name a built tree: %w", err)
 	}
@@ -135,20 +135,27 @@ func (c *judgement) layOut(ctx context.Context) (Tree, error) {
 // is not kept: whether a compiler was short of memory for a moment, nobody knows.
 func (c *judgement) unbuilt(found *evidence, failed *buildFailure) (*evidence, error) {
 	const what = "did not load: your build failed"
+	shown := failed.shown // once is enough
 	for _, p := range c.parts {
 		switch {
 		case p.kept:
 		case p.kind == properties:
 			var results []judge.Result
 			for _, prop := range runnable(c.seal) {
-				results = append(results, judge.Result{ID: prop.ID, Note: what, Shown: failed.shown})
+				results = append(results, judge.Result{ID: prop.ID, Note: what, Shown: shown})
+			}
+			if len(results) > 0 {
+				shown = ""
 			}
 			found.properties = merge(c.seal, [passes][]judge.Result{results, results})
 			found.properties.Passes = 0
 		default:
 			var outcomes []judge.Outcome
 			for _, v := range c.lists[p.kind] {
-				outcomes = append(outcomes, judge.Outcome{ID: v.ID, Hidden: v.Hidden, Detail: what, Note: what, Shown: failed.shown})
+				outcomes = append(outcomes, judge.Outcome{ID: v.ID, Hidden: v.Hidden, Detail: what, Note: what, Shown: shown})
+				if !v.Hidden {
+					shown = ""
+				}
 			}
 			lane, err := mergeOutcomes(c.lists[p.kind], [passes][]judge.Outcome{outcomes, outcomes}, nil)
 			if err != nil {
@@ -188,8 +195,8 @@ func (p *python) Build(ctx context.Context, repo Repository, tree Tree, take fun
 		_ = stream.SetReadDeadline(time.Now().Add(buildDrain))
 	}()
 	taken := take(stream)
-	if taken != nil {
-		process.Kill()
+	if taken != nil && !errors.Is(taken, errStreamCut) {
+		process.Kill() // else it has ended by itself, or is about to, and says how
 	}
 	<-ended
 	if waited != nil {

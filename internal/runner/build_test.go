@@ -232,9 +232,10 @@ func TestABuildThatMeansNothingIsRefusedAtStart(t *testing.T) {
 // What a build reads names what it makes, and so does everything of it.
 func TestABuiltTreeIsKnownByAllThatItWasMadeOf(t *testing.T) {
 	build := shell("true", "out")
-	base := judgement{runner: &Runner{Config: Config{Sandbox: openSandbox{}}}, repo: Repository{Build: build}, req: replay.Request{Tree: "aa"}, paths: paths{digest: "p"}}
+	base := judgement{runner: &Runner{Config: Config{Sandbox: openSandbox{}}}, repo: Repository{Build: build}, paths: paths{digest: "p"}}
 	id := identity{Python: "3.11", Library: "l", Version: "v", Tools: "t", Roots: []string{"r"}}
 	seen := map[string]string{}
+	code := "aa"
 	try := func(name string, change func(*judgement, *identity)) {
 		c, i := base, id
 		b := *build
@@ -242,7 +243,7 @@ func TestABuiltTreeIsKnownByAllThatItWasMadeOf(t *testing.T) {
 		if change != nil {
 			change(&c, &i)
 		}
-		key, err := c.builtKey(i)
+		key, err := c.builtKey(i, code)
 		must(t, err)
 		if seen[key] != "" || !strings.HasPrefix(key, builtPrefix) || strings.Count(key, "-") != 1 {
 			t.Errorf("%s: %q, as %q", name, key, seen[key])
@@ -250,7 +251,6 @@ func TestABuiltTreeIsKnownByAllThatItWasMadeOf(t *testing.T) {
 		seen[key] = name
 	}
 	try("nothing", nil)
-	try("tree", func(c *judgement, _ *identity) { c.req.Tree = "bb" })
 	try("patterns", func(c *judgement, _ *identity) { c.paths.digest = "q" })
 	try("commands", func(c *judgement, _ *identity) { c.repo.Build.Run = [][]string{{"/bin/true", "sh"}, {"-c", "true"}} })
 	try("output", func(c *judgement, _ *identity) { c.repo.Build.Output = []string{"other"} })
@@ -259,8 +259,10 @@ func TestABuiltTreeIsKnownByAllThatItWasMadeOf(t *testing.T) {
 	try("roots", func(_ *judgement, i *identity) { i.Roots = nil })
 	try("tools", func(_ *judgement, i *identity) { i.Tools = "u" })
 	try("program", func(_ *judgement, i *identity) { i.Version = "w" })
+	code = "bb"
+	try("code", nil)
 	base.repo.Build = nil
-	if key, err := base.builtKey(id); key != "" || err != nil {
+	if key, err := base.builtKey(id, code); key != "" || err != nil {
 		t.Errorf("without a build: %q, %v", key, err)
 	}
 }

@@ -226,11 +226,11 @@ func (c *judgement) plan(ctx context.Context) error {
 		return err
 	}
 	c.version, c.materialised = id.Version, id.Materialised
-	if c.built, err = c.builtKey(id); err != nil {
-		return err
-	}
 	code, err := c.code(ctx)
 	if err != nil {
+		return err
+	}
+	if c.built, err = c.builtKey(id, code); err != nil {
 		return err
 	}
 	for k := range laneKinds {
