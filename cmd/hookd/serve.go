@@ -407,7 +407,7 @@ func repositoryOf(r config.Replayed) (runner.Repository, error) {
 	sum := sha256.Sum256(table.YAML())
 	return runner.Repository{ID: r.ID, Name: r.Name, SealFor: r.SealFor, Python: r.Python, Library: r.Library, Roots: r.Roots, Node: r.Node,
 		JudgeLibrary: r.Judge, Source: r.Source, Disclose: disclose, Table: table,
-		TableSHA: hex.EncodeToString(sum[:]), Report: r.Report}, nil
+		TableSHA: hex.EncodeToString(sum[:]), Report: r.Report, Build: (*runner.Build)(r.Build)}, nil
 }
 
 func tableOf(file string) (policy.Table, error) {

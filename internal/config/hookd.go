@@ -111,6 +111,7 @@ type Replayed struct {
 	Disclose string   // none, lane or ids
 	Policy   string   // file with a decision table; empty: the built-in one
 	Report   bool     // a contributor's own report must come along and say the same
+	Build    *Build   // what runs over a pushed tree first; nil: nothing
 
 	lines map[string]int // of what is bound into sandboxes
 }
@@ -176,6 +177,7 @@ func readHookd(root value) Hookd {
 		Repositories: readReplayed(f.need("repositories")),
 	}
 	h.Clients = readClients(f.need("clients"), h)
+	h.checkBuilds(f.get("repositories"))
 	if s := h.Sandbox; s.Count > 0 && s.slots() < uidsAWorker*h.Workers {
 		f.get("sandbox").fault("%d uids are too few for %d workers; %d are needed, and one more for each parked candidate", s.Count, h.Workers, uidsFor(h.Workers))
 	}
@@ -333,9 +335,7 @@ func readOneReplayed(v value) Replayed {
 		r.Source = f.get("source").list(value.below)
 	}
 	unique(f.get("roots").itemsAgain(), r.Roots)
-	if f.has("build") {
-		f.get("build").fault("this version runs no build step; what is built beforehand can be in library or roots")
-	}
+	r.Build = readBuild(f.get("build"))
 	r.lines = linesOf(f)
 	for _, p := range f.get("seals").pairs() {
 		if _, err := policy.ParseRefPattern(p.key); err != nil {

@@ -66,7 +66,7 @@ func within(name, dir string) bool {
 // linesOf remembers where a repository names what is bound into sandboxes.
 func linesOf(f fields) map[string]int {
 	lines := map[string]int{}
-	for _, key := range []string{"library", "judge_library"} {
+	for _, key := range []string{"library", "judge_library", "build"} {
 		lines[key] = f.get(key).line
 	}
 	for i, item := range f.get("roots").itemsAgain() {

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -108,7 +109,19 @@ func TestHookdFaults(t *testing.T) {
 		"root of temporary":  {"name: shop", "name: shop\n    roots: [/tmp]", "would replace /tmp"},
 		"root twice":         {"name: shop", "name: shop\n    roots: [/opt/a, /opt/a]", "roots[1]: \"/opt/a\" stands in line 12 already"},
 		"no roots":           {"name: shop", "name: shop\n    roots: []", "roots: is an empty list"},
-		"build":              {"name: shop", "name: shop\n    build: {run: [[make]], output: [b]}", "hookd.yaml:12: repositories[0].build: this version runs no build step"},
+		"build of nothing":   {"name: shop", "name: shop\n    build: {output: [b]}", "hookd.yaml:12: repositories[0].build.run: is missing"},
+		"build for nothing":  {"name: shop", "name: shop\n    build: {run: [[make]]}", "hookd.yaml:12: repositories[0].build.output: is missing"},
+		"build of a word":    {"name: shop", "name: shop\n    build: {run: [make], output: [b]}", "repositories[0].build.run[0]: is a string; a list is needed"},
+		"build of no words":  {"name: shop", "name: shop\n    build: {run: [[]], output: [b]}", "repositories[0].build.run[0]: is an empty list"},
+		"build of a map":     {"name: shop", "name: shop\n    build: {run: [[make, {a: b}]], output: [b]}", "repositories[0].build.run[0][1]: is a mapping"},
+		"build of no name":   {"name: shop", "name: shop\n    build: {run: [[make], ['', x]], output: [b]}", "repositories[0].build.run[1]: names no program"},
+		"build of a NUL":     {"name: shop", "name: shop\n    build: {run: [[make, \"a\\0b\"]], output: [b]}", "repositories[0].build.run[0][1]: is no word of a command line"},
+		"build of all":       {"name: shop", "name: shop\n    build: {run: [[make]], output: [./]}", "repositories[0].build.output[0]: is the whole tree"},
+		"build outside":      {"name: shop", "name: shop\n    build: {run: [[make]], output: [b, ../x]}", "repositories[0].build.output[1]: \"../x\" is no directory of the tree"},
+		"build in itself":    {"name: shop", "name: shop\n    build: {run: [[make]], output: [b/c, b]}", "repositories[0].build.output[1]: \"b/c\" and \"b\" are in one another"},
+		"build without end":  {"name: shop", "name: shop\n    build: {run: [[make]], output: [b], time: 10m}", "hookd.yaml:12: repositories[0].build: time 10m0s, limits.replay 10m0s"},
+		"build in no room":   {"name: shop", "name: shop\n    build: {run: [[make]], output: [b], tmp: 1KiB}", "repositories[0].build.tmp: 1KiB is out of range"},
+		"build by a network": {"name: shop", "name: shop\n    build: {run: [[make]], output: [b], network: true}", "repositories[0].build.network: unknown key"},
 		"few uids of many":   {"count: 64}", "count: 40}\nworkers: 8", "40 uids are too few for 8 workers; 44 are needed"},
 		"no data":            {"data: /var/lib/sealgate/hookd\n", "", "data: is missing"},
 	} {
@@ -145,6 +158,32 @@ func TestHookdNamesWhatSandboxesAreMadeOf(t *testing.T) {
 		h, err := loadHookd(t, strings.Replace(goodHookd, "uids: {first: 1879048192, count: 64}", text, 1))
 		if err != nil || h.Sandbox != want {
 			t.Errorf("%s: %+v, %v", text, h.Sandbox, err)
+		}
+	}
+}
+
+func TestABuildIsCommandsAndDirectories(t *testing.T) {
+	h, err := loadHookd(t, goodHookd+`    build:
+      run:
+        - [make, ext, "-j", 2]
+        - ["sh", "-c", "echo one\necho two"]
+      output: [build/lib, ./gen/]
+      time: 90s
+      tmp: 2GiB
+      memory: 3GiB
+  - {id: 4f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21, name: short, build: {run: [[make]], output: [b]}}
+  - {id: 5f0c6d0e-5d55-4c1e-9a63-0a9f0f8a7b21, name: none}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []*Build{
+		{Run: [][]string{{"make", "ext", "-j", "2"}, {"sh", "-c", "echo one\necho two"}}, Output: []string{"build/lib", "gen"}, Time: 90 * time.Second, Tmp: 2 << 30, Memory: 3 << 30},
+		{Run: [][]string{{"make"}}, Output: []string{"b"}, Time: 5 * time.Minute, Tmp: 512 << 20, Memory: 1 << 30},
+		nil,
+	} {
+		if got := h.Repositories[i].Build; !reflect.DeepEqual(got, want) {
+			t.Errorf("%d: %+v, want %+v", i, got, want)
 		}
 	}
 }

@@ -181,7 +181,8 @@ func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
 // from; -paths is the mode of the static checks, for all refs; -more is for
 // hookd.yaml, -repo for the repository's part of it, -python names its interpreter, -rules for that of gate.yaml;
 // -forbid forbids sealed/ without any hookd; -unbegun leaves it to the first push to
-// begin the records, which the installer does.
+// begin the records, which the installer does; -tier2 starts hookd where nobody can have
+// a user namespace, which root alone can arrange.
 func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("gate cannot be negated")
@@ -303,6 +304,7 @@ func startable(ts *testscript.TestScript, h *host, id string, opts map[string]st
 	}
 	d, err := h.rig.Hookd("hookd", id, tree, opts["-more"]+"\n")
 	ts.Check(err)
+	d.NoUserNamespaces = opts["-tier2"] != ""
 	if python := opts["-python"]; python != "" {
 		ts.Check(renamePython(d.Config, python))
 	}
@@ -457,7 +459,7 @@ func options(ts *testscript.TestScript, args []string) map[string]string {
 	opts := map[string]string{}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
-		case "-strict", "-tcp", "-empty", "-hookd", "-forbid", "-unbegun":
+		case "-strict", "-tcp", "-empty", "-hookd", "-forbid", "-unbegun", "-tier2":
 			opts[args[i]] = "yes"
 		case "-seal", "-wait", "-more", "-paths", "-repo", "-python", "-threshold", "-rules":
 			if i+1 == len(args) {

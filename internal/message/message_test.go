@@ -229,7 +229,7 @@ func verdicts() map[string]RefVerdict {
 	}
 	for _, cause := range []replay.Cause{
 		replay.Unreachable, replay.Refused, replay.Protocol, replay.StillRunning, replay.Busy, replay.Broken,
-		replay.NothingRan, replay.SealInvalid, replay.TreeRefused, replay.Interrupted, replay.Killed,
+		replay.NothingRan, replay.SealInvalid, replay.TreeRefused, replay.Interrupted, replay.Killed, replay.BuildLate,
 	} {
 		out["cause-"+string(cause)] = RefVerdict{Timing: timing, Verdict: replay.Verdict{Cause: cause}}
 	}

@@ -306,6 +306,8 @@ func causeWords(v RefVerdict) (sentence string, hints []string) {
 		return "the push was interrupted; nothing moved", []string{"push again"}
 	case replay.Killed:
 		return "a process of your code was killed in the replay, twice", []string{"push again; does it take much memory, or end itself by SIGKILL?"}
+	case replay.BuildLate:
+		return "the build of your code took longer than it may in the replay", []string{"push again; if it takes so long always, ask the admin for more time"}
 	default:
 		return "the replay service gave no reason that this version knows", again
 	}

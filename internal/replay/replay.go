@@ -157,6 +157,7 @@ const (
 	TreeRefused  Cause = "tree-refused"  // the pushed tree cannot be laid out (limits, names)
 	Interrupted  Cause = "interrupted"   // the hook was told to stop
 	Killed       Cause = "killed"        // a process of the pushed code was killed, from outside or by itself
+	BuildLate    Cause = "build-late"    // the build of the pushed tree took longer than it may
 )
 
 // Row is one row of the decision table that fired, as far as the disclosure

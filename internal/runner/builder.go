@@ -21,6 +21,8 @@ type builder struct {
 	most  bounds
 	weight
 	notes notes
+	// replaced are directories that something else than the tree's own comes to.
+	replaced []string
 }
 
 // laying is an entry and what becomes of it.
@@ -128,7 +130,7 @@ func (b *builder) each(ctx context.Context, tree string, do func(laying) error) 
 			return err
 		}
 		f, err := b.judge(e)
-		if err != nil || f == leaveOut {
+		if err != nil || f == leaveOut || belowAny(e.path, b.replaced) {
 			return err
 		}
 		return do(laying{e, f})

@@ -230,12 +230,16 @@ func (c *judgement) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.built, err = c.builtKey(id, code); err != nil {
+		return err
+	}
 	for k := range laneKinds {
 		if !has[k] {
 			continue
 		}
 		p := &part{kind: k, key: laneKey{Lane: k.String(), Repository: c.repo.ID, Code: code, Paths: c.paths.digest, Runner: id.Version, Python: id.Python,
-			Library: id.Library, Roots: id.Roots, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes, Materialised: id.Materialised}}
+			Library: id.Library, Roots: id.Roots, Source: c.repo.Source, Tier: r.Sandbox.Tier(), Limits: r.Limits, Passes: passes, Materialised: id.Materialised,
+			Build: c.repo.Build, Tools: id.Tools}}
 		if k == publicInvariants {
 			p.key.Oracles = c.oracles.id
 		} else {

@@ -26,6 +26,7 @@ type identity struct {
 	Node, Judge              string // of what the repository names besides; empty: nothing
 	Roots                    []string
 	Materialised             string // how trees are made here
+	Tools                    string // what a build may run; empty where there is none
 }
 
 // prepared is a driver made for one interpreter as it was.
@@ -86,6 +87,7 @@ func (p *python) Identity(ctx context.Context, repo Repository) (identity, error
 	if id.Judge, err = p.contents(repo.JudgeLibrary); err != nil {
 		return id, err
 	}
+	id.Tools = repo.Build.tools()
 	if repo.Node == "" {
 		return id, nil
 	}

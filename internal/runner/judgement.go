@@ -47,6 +47,7 @@ type judgement struct {
 	killed   bool                     // a lane lost a process, and nothing tells by whom
 
 	materialised string // how trees are made; empty where no lane has anything to run
+	built        string // key of the tree that is built of the pushed one; empty: there is no build
 }
 
 // open brings in everything that the decision reads, except for the tree.
@@ -158,12 +159,15 @@ func (c *judgement) wait(ctx context.Context, f *flight) error {
 		return context.Cause(ctx)
 	}
 	var refused *refusal
+	var cut *buildCut
 	switch {
 	case f.err == nil:
 		c.evidence = f.result
 		return nil
 	case errors.As(f.err, &refused):
 		return c.withoutLanes(ctx, replay.TreeRefused, refused)
+	case errors.As(f.err, &cut):
+		return c.withoutLanes(ctx, cut.cause, cut)
 	case errors.Is(f.err, errStopping):
 		return f.err
 	default:
@@ -180,7 +184,11 @@ func (c *judgement) run(ctx context.Context) (*evidence, error) {
 	if c.recall() { // by another flight, while this one waited
 		return found, nil
 	}
-	tree, err := r.trees.layOut(ctx, c.repo.ID, wanted{mirror: c.mirror, tree: c.req.Tree, near: c.baseTree(ctx), paths: c.paths})
+	tree, err := c.layOut(ctx)
+	var failed *buildFailure
+	if errors.As(err, &failed) {
+		return c.unbuilt(found, failed)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,7 @@ type laneKey struct {
 	Node       string   `json:"node,omitempty"`  // of lanes that ask Node
 	Judge      string   `json:"judge,omitempty"` // what properties import besides the standard library
 	Build      *Build   `json:"build,omitempty"`
+	Tools      string   `json:"tools,omitempty"` // of a build
 	Source     []string `json:"source"`
 	Tier       string   `json:"tier"`
 	Limits     Limits   `json:"limits"`

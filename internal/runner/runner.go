@@ -86,10 +86,11 @@ type Repository struct {
 // Build is what a repository does to its pushed tree inside the sandbox of a
 // candidate, before anything sealed is near.
 type Build struct {
-	Run         [][]string    `json:"run"`    // commands, one after the other
-	Output      []string      `json:"output"` // directories below the tree that are kept
-	Time        time.Duration `json:"time"`
-	Tmp, Memory int64
+	Run    [][]string    `json:"run"`    // commands, one after the other
+	Output []string      `json:"output"` // directories below the tree that are kept
+	Time   time.Duration `json:"time"`   // of all commands
+	Tmp    int64         `json:"tmp"`    // bytes of the copy of the tree and what is made beside it
+	Memory int64         `json:"memory"` // bytes a process
 }
 
 // Limits of a replay.
@@ -155,6 +156,9 @@ type laneRunner interface {
 	// Run runs the lanes that w has. Their results may be incomplete; beside an
 	// error stand those of the lanes that came to their end before it.
 	Run(ctx context.Context, w work) (*evidence, error)
+	// Build runs a repository's build over a tree, and hands what it keeps to take as
+	// pushed code wrote it. A *buildFailure is the push's fault, a *buildCut nobody's.
+	Build(ctx context.Context, repo Repository, tree Tree, take func(io.Reader) error) error
 	// Park starts candidates ahead, on the directory that will hold the tree.
 	Park(ctx context.Context, repo Repository, parent string) error
 	// Parked is how many candidates of a repository wait.
@@ -173,8 +177,8 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 	r := &Runner{Config: c, repos: map[string]Repository{}, started: c.Now(), receiving: make(chan struct{}, 8)}
 	r.host, _ = os.Hostname() // a packet without it says less
 	for _, repo := range c.Repositories {
-		if repo.Build != nil {
-			return nil, fmt.Errorf("open repository %s: this version runs no build", repo.Name)
+		if err := repo.Build.check(); err != nil {
+			return nil, fmt.Errorf("open repository %s: %w", repo.Name, err)
 		}
 		r.repos[repo.ID] = repo
 	}

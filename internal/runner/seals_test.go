@@ -57,14 +57,3 @@ func TestSnapshotsOfSealsDoNotPileUp(t *testing.T) {
 		t.Errorf("what somebody may be writing is gone: %v", err)
 	}
 }
-
-func TestABuildStepIsRefusedAtStart(t *testing.T) {
-	c := Config{Data: filepath.Join(t.TempDir(), "data"), Sandbox: openSandbox{}, Repositories: []Repository{{ID: shop, Name: "shop", Build: &Build{}}}}
-	if r, err := New(t.Context(), c); err == nil || !strings.Contains(err.Error(), "shop: this version runs no build") {
-		t.Errorf("%v, %v", r, err)
-	}
-	c.Repositories[0].Build = nil
-	r, err := New(t.Context(), c)
-	must(t, err)
-	must(t, r.Close())
-}

@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -205,6 +206,10 @@ func (f *fakeLanes) judge(k laneKind, list []judge.Invariant) *invariantLane {
 		panic(err)
 	}
 	return lane
+}
+
+func (f *fakeLanes) Build(context.Context, Repository, Tree, func(io.Reader) error) error {
+	return errors.New("nobody said what this builds")
 }
 
 func (f *fakeLanes) Park(context.Context, Repository, string) error { return nil }

@@ -234,13 +234,17 @@ type weight struct {
 
 // laid is one tree on disk. It stays where it is while users is not zero.
 type laid struct {
-	key   string // <digest of patterns>-<tree id>
+	key   string // <digest of patterns>-<tree id>, or of what a build made of it
 	name  string // of the directory: <key>-<random>
 	users int
 	used  time.Time
 	weight
 	notes notes
 }
+
+// built says that the tree is what a build made of another one. Such a tree is
+// nobody's base: what is in it is not what git says.
+func (t *laid) built() bool { return strings.HasPrefix(t.key, builtPrefix) }
 
 // notes say, by path, what was left out of the ordinary, for maintainers.
 type notes struct {
@@ -460,23 +464,29 @@ func (ts *trees) hold(ctx context.Context, s *shelf, w wanted) (Tree, error) {
 	if t, ok := s.take(w.key()); ok {
 		return t, nil
 	}
-	made, err := ts.make(ctx, s, w)
+	return ts.makeAndHold(ctx, s, w.key(), func(work string) (*builder, error) { return ts.build(ctx, s, w, work) })
+}
+
+// makeAndHold makes a tree, once more where the disk was full and there was
+// something to delete.
+func (ts *trees) makeAndHold(ctx context.Context, s *shelf, key string, fill func(work string) (*builder, error)) (Tree, error) {
+	made, err := ts.make(s, key, fill)
 	if diskFull(err) && ctx.Err() == nil {
 		ts.dropUnused()
 		if ts.trash.makeRoom(ctx, roomTime) {
-			made, err = ts.make(ctx, s, w)
+			made, err = ts.make(s, key, fill)
 		}
 	}
 	if err != nil {
 		return Tree{}, err
 	}
-	t := s.put(made)
+	t := ts.put(s, made)
 	ts.trim(s)
 	return t, nil
 }
 
 // make lays a tree out on a shelf, where nobody finds it before it is put there.
-func (ts *trees) make(ctx context.Context, s *shelf, w wanted) (*laid, error) {
+func (ts *trees) make(s *shelf, key string, fill func(work string) (*builder, error)) (*laid, error) {
 	aside, err := os.MkdirTemp(ts.root, ".new-")
 	if err != nil {
 		return nil, fmt.Errorf("lay out tree: %w", err)
@@ -486,15 +496,15 @@ func (ts *trees) make(ctx context.Context, s *shelf, w wanted) (*laid, error) {
 		return nil, fmt.Errorf("lay out tree: %w", err)
 	}
 	work := filepath.Join(aside, "tree")
-	b, err := ts.build(ctx, s, w, work)
+	b, err := fill(work)
 	if err != nil {
 		return nil, err
 	}
-	name := unguessable(w.key())
+	name := unguessable(key)
 	if err := os.Rename(work, filepath.Join(s.dir, name)); err != nil {
 		return nil, fmt.Errorf("lay out tree: %w", err)
 	}
-	return &laid{key: w.key(), name: name, notes: b.notes, weight: b.weight}, nil
+	return &laid{key: key, name: name, notes: b.notes, weight: b.weight}, nil
 }
 
 func unguessable(key string) string { return key + "-" + rand.Text() }
@@ -571,7 +581,7 @@ func (s *shelf) claim(w wanted) *laid {
 	if best == nil || best.users > 0 {
 		best = nil
 		for _, t := range s.tree {
-			if t.users == 0 && strings.HasPrefix(t.key, keyOf(w.paths, "")) && (best == nil || t.used.After(best.used)) {
+			if t.users == 0 && !t.built() && strings.HasPrefix(t.key, keyOf(w.paths, "")) && (best == nil || t.used.After(best.used)) {
 				best = t
 			}
 		}
@@ -589,10 +599,16 @@ func (s *shelf) giveBack(t *laid) {
 	s.tree[t.key] = t
 }
 
-// put adds a tree that its maker uses.
-func (s *shelf) put(t *laid) Tree {
+// put adds a tree that its maker uses. Where somebody has made the same meanwhile,
+// it is that one.
+func (ts *trees) put(s *shelf, t *laid) Tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	there := s.tree[t.key]
+	if there != nil && (there.users > 0 || s.rename(there)) {
+		ts.discard(filepath.Join(s.dir, t.name))
+		return s.use(there)
+	}
 	s.tree[t.key] = t
 	return s.use(t)
 }
@@ -632,18 +648,29 @@ func (s *shelf) rename(t *laid) bool {
 	return true
 }
 
-// trim drops the oldest trees that nobody uses.
-func (ts *trees) trim(s *shelf) { ts.keep(s, keptTrees) }
+// trim drops the oldest trees that nobody uses: so many of either kind are kept.
+func (ts *trees) trim(s *shelf) {
+	ts.keep(s, false, keptTrees)
+	ts.keep(s, true, keptTrees)
+}
 
-func (ts *trees) keep(s *shelf, most int) {
+func (ts *trees) keep(s *shelf, built bool, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.tree) > most {
+	for {
 		var oldest *laid
+		there := 0
 		for _, t := range s.tree {
+			if t.built() != built {
+				continue
+			}
+			there++
 			if t.users == 0 && (oldest == nil || t.used.Before(oldest.used)) {
 				oldest = t
 			}
+		}
+		if there <= most {
+			return
 		}
 		if oldest == nil || ts.trash.put(filepath.Join(s.dir, oldest.name)) != nil {
 			return // it stays; the next one tries again
@@ -658,7 +685,8 @@ func (ts *trees) dropUnused() {
 	shelves := slices.Collect(maps.Values(ts.repos))
 	ts.mu.Unlock()
 	for _, s := range shelves {
-		ts.keep(s, 0)
+		ts.keep(s, false, 0)
+		ts.keep(s, true, 0)
 	}
 }
 

@@ -160,7 +160,7 @@ func checkReleases(r replay.Request, v replay.Verdict) error {
 func checkCause(v replay.Verdict) error {
 	switch v.Cause {
 	case replay.Unreachable, replay.Refused, replay.Protocol, replay.StillRunning, replay.Busy, replay.Broken,
-		replay.NothingRan, replay.SealInvalid, replay.TreeRefused, replay.Interrupted, replay.Killed:
+		replay.NothingRan, replay.SealInvalid, replay.TreeRefused, replay.Interrupted, replay.Killed, replay.BuildLate:
 		return nil
 	default:
 		return malformed("undecided for cause %q", clip(string(v.Cause)))
