@@ -328,3 +328,61 @@ func TestASharedLibraryIsPartOfTheInterpreter(t *testing.T) {
 		t.Errorf("%s %v", after, err)
 	}
 }
+
+// A directory that is named by a link has what the link leads to.
+func TestALibraryBehindALinkIsWhatItLeadsTo(t *testing.T) {
+	dir := t.TempDir()
+	for _, v := range []string{"v1", "v2"} {
+		must(t, os.Mkdir(filepath.Join(dir, v), 0o755))
+	}
+	link := filepath.Join(dir, "current")
+	point := func(to string) {
+		must(t, os.RemoveAll(link))
+		must(t, os.Symlink(to, link))
+	}
+	look := func() string {
+		id, err := libraryIdentity(link)
+		must(t, err)
+		return id
+	}
+	point("v1")
+	first := look()
+	if look() != first {
+		t.Error("the same is another")
+	}
+	point("v2")
+	if look() == first {
+		t.Error("the link leads somewhere else, and it is the same")
+	}
+	point("v1")
+	must(t, os.WriteFile(filepath.Join(dir, "v1", "module.py"), []byte("RATE = 2\n"), 0o644))
+	if look() == first {
+		t.Error("a module is new, and it is the same")
+	}
+}
+
+// What pushed code imports of an interpreter that brings its own library is in the
+// names of results.
+func TestAnInterpretersOwnLibraryIsPartOfIt(t *testing.T) {
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	b := newBench(t, nil)
+	lanes := newPython(b.Config, b.Data)
+	defer lanes.Close()
+	repo := b.Repositories[0]
+	repo.Python = relocated(t, filepath.Join(home, "py"))
+	look := func() string {
+		lanes.forget()
+		id, err := lanes.Identity(t.Context(), repo)
+		must(t, err)
+		return id.Python
+	}
+	first := look()
+	if look() != first {
+		t.Error("the same is another")
+	}
+	must(t, os.WriteFile(filepath.Join(home, "py", "lib", "decimal.py"), []byte("x = 1\n"), 0o644))
+	if look() == first {
+		t.Error("a module of the interpreter was replaced, and it is the same")
+	}
+}

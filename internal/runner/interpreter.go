@@ -72,7 +72,10 @@ func (p *python) Identity(ctx context.Context, repo Repository) (identity, error
 	if err != nil {
 		return identity{}, err
 	}
-	id := identity{Python: made.identity, Version: p.Version + " " + made.version, Materialised: p.materialised()}
+	id := identity{Version: p.Version + " " + made.version, Materialised: p.materialised()}
+	if id.Python, err = p.whole(made); err != nil {
+		return id, err
+	}
 	if id.Library, err = p.library(repo.Library); err != nil {
 		return id, err
 	}
@@ -93,8 +96,33 @@ func (p *python) Identity(ctx context.Context, repo Repository) (identity, error
 	if err != nil {
 		return id, err
 	}
-	id.Node = node.version + " " + node.identity
-	return id, nil
+	whole, err := p.whole(node)
+	id.Node = node.version + " " + whole
+	return id, err
+}
+
+// whole names an interpreter with everything in the directories that it needs
+// besides those that every command sees: pushed code imports from them.
+func (in *interpreters) whole(made *prepared) (string, error) {
+	parts := []string{made.identity}
+	for _, root := range made.roots {
+		one, err := in.library(root)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, one)
+	}
+	return strings.Join(parts, "; "), nil
+}
+
+// forget has everything looked at again that was looked at before now.
+func (in *interpreters) forget() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	clear(in.libraries)
+	for _, one := range in.made {
+		one.seen = time.Time{}
+	}
 }
 
 // fresh is how long an interpreter or a library that was looked at is taken to be

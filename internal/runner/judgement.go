@@ -36,8 +36,9 @@ type judgement struct {
 	seal     *sealed.Tree // nil: none, or none may be read
 	oracles  publicOracles
 	lists    map[laneKind][]judge.Invariant
-	version  string  // of what runs the lanes; empty where none has anything to run
-	parts    []*part // lanes that have something to run
+	runsOn   identity // what the lanes' keys say that they run on
+	version  string   // of what runs the lanes; empty where none has anything to run
+	parts    []*part  // lanes that have something to run
 	evidence *evidence
 	begun    time.Time
 	laidOut  time.Time // the tree, where this request ran the lanes
@@ -195,7 +196,7 @@ func (c *judgement) run(ctx context.Context) (*evidence, error) {
 			l.note(tree.Notes)
 		}
 	}
-	if kept := c.keep(found); kept != nil {
+	if kept := c.keep(ctx, found); kept != nil {
 		log.Error().Err(kept).Msg("result not kept") // it is judged again next time
 	}
 	if err != nil {

@@ -567,13 +567,18 @@ func statIdentity(path string) (string, error) {
 }
 
 // libraryIdentity names everything below a library as it is now, without
-// reading it: a module that is altered in place is seen in no directory.
+// reading it: a module that is altered in place is seen in no directory. Where the
+// library is a link, it is what the link leads to.
 func libraryIdentity(root string) (string, error) {
 	if root == "" {
 		return "", nil
 	}
+	real, err := filepath.EvalSymlinks(root) // of a link nothing is walked
+	if err != nil {
+		return "", err
+	}
 	h := sha256.New()
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(real, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -724,3 +724,36 @@ func BenchmarkKnownVerdict(b *testing.B) {
 		}
 	}
 }
+
+// replacing are lanes whose library is replaced now and then.
+type replacing struct {
+	*fakeLanes
+	library atomic.Value
+}
+
+func (r *replacing) Identity(context.Context, Repository) (identity, error) {
+	return identity{Python: "p", Library: r.library.Load().(string), Version: "v"}, nil
+}
+
+// What was found while a library was replaced is nobody's result.
+func TestNothingIsKeptOfALibraryThatWasReplacedMeanwhile(t *testing.T) {
+	for upgraded, want := range map[string]int32{"old": 1, "new": 2} {
+		b := newBench(t, nil)
+		lanes := &replacing{fakeLanes: b.fake}
+		lanes.library.Store("old")
+		b.lanes = lanes
+		b.fake.run = func(context.Context, Repository, *sealed.Tree, Tree) (*sealedLanes, error) {
+			lanes.library.Store(upgraded)
+			return green(), nil
+		}
+		for range 2 {
+			if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+				t.Fatalf("%+v, %v", v, err)
+			}
+			lanes.library.Store("old")
+		}
+		if n := b.fake.runs.Load(); n != want {
+			t.Errorf("library %q after the first: judged %d times", upgraded, n)
+		}
+	}
+}
