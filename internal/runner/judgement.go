@@ -75,12 +75,6 @@ func (c *judgement) open(ctx context.Context, fetch fetcher) error {
 
 func (c *judgement) receive(ctx context.Context, fetch fetcher) error {
 	r := c.runner
-	select {
-	case r.receiving <- struct{}{}:
-		defer func() { <-r.receiving }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 	// Receiving ends with the hook: nobody else has the objects.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

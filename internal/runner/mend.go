@@ -166,7 +166,9 @@ func (m *mirror) isRepository(ctx context.Context) error {
 
 // whole reads every pack, and follows what hooks are told that they need not send.
 func (m *mirror) whole(ctx context.Context) error {
-	m.gc.RLock()
+	if err := await(ctx, m.gc.TryRLock); err != nil {
+		return err
+	}
 	defer m.gc.RUnlock()
 	if err := m.isRepository(ctx); err != nil {
 		return err

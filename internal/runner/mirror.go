@@ -26,7 +26,8 @@ import (
 // that exists is there with its whole history and every tree of it.
 type mirror struct {
 	git
-	gc sync.RWMutex // read: work that must not be disturbed; write: repacking
+	gc     sync.RWMutex  // read: work that must not be disturbed; write: repacking
+	places chan struct{} // bounds packs that come in at the same time; nil: nothing does
 
 	mu       sync.Mutex
 	repo     *gitrepo.Repo
@@ -42,10 +43,11 @@ var errLacking = errors.New("the mirror lacks it")
 
 // mirrors are all of a daemon.
 type mirrors struct {
-	git  string
-	root string
-	log  zerolog.Logger
-	want chan struct{} // somebody has work for tidy; nil where nobody tidies
+	git    string
+	root   string
+	log    zerolog.Logger
+	places chan struct{} // of all mirrors
+	want   chan struct{} // somebody has work for tidy; nil where nobody tidies
 
 	mu     sync.Mutex
 	open   map[string]*mirror
@@ -76,7 +78,7 @@ func (ms *mirrors) at(ctx context.Context, id string, idLength int) (*mirror, er
 }
 
 func (ms *mirrors) openOne(ctx context.Context, id string, idLength int) (*mirror, error) {
-	m := &mirror{git: git{path: ms.git, dir: ms.dir(id)}, arrivals: arrivals{file: filepath.Join(ms.dir(id), arrivalsName)}}
+	m := &mirror{git: git{path: ms.git, dir: ms.dir(id)}, places: ms.places, arrivals: arrivals{file: filepath.Join(ms.dir(id), arrivalsName)}}
 	if err := m.create(ctx, idLength, filepath.Join(ms.root, busyName)); err != nil {
 		return nil, err
 	}
@@ -292,11 +294,7 @@ func (m *mirror) receive(ctx context.Context, r replay.Request, limit int64, fet
 		if err != nil {
 			return err
 		}
-		pack, err := fetch(ctx, m.haves(known))
-		if err != nil {
-			return err
-		}
-		if err := m.take(ctx, pack, limit); err != nil {
+		if err := m.bring(ctx, known, limit, fetch); err != nil {
 			return err
 		}
 		whole := r
@@ -322,6 +320,28 @@ func (m *mirror) receive(ctx context.Context, r replay.Request, limit int64, fet
 		}
 	}
 	return nil
+}
+
+// bring has a pack sent and takes it, once the mirror is not being repacked and
+// there is a place to receive in.
+func (m *mirror) bring(ctx context.Context, known []string, limit int64, fetch fetcher) error {
+	if err := await(ctx, m.gc.TryRLock); err != nil {
+		return fmt.Errorf("receive objects: %w", err)
+	}
+	defer m.gc.RUnlock()
+	if m.places != nil {
+		select {
+		case m.places <- struct{}{}:
+			defer func() { <-m.places }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	pack, err := fetch(ctx, m.haves(known))
+	if err != nil {
+		return err
+	}
+	return m.take(ctx, pack, limit)
 }
 
 // has says which of the commits that a request builds on are here, and whether all
@@ -354,8 +374,6 @@ func (m *mirror) has(ctx context.Context, r replay.Request) (known []string, who
 // mirror when every object that it refers to is there. What the mirror had is
 // closed, so looking at the links of the new objects is enough.
 func (m *mirror) take(ctx context.Context, pack io.Reader, limit int64) error {
-	m.gc.RLock()
-	defer m.gc.RUnlock()
 	work, err := beginWork(ctx, filepath.Join(m.dir, busyName))
 	if err != nil {
 		return fmt.Errorf("receive objects: %w", err)
@@ -455,7 +473,9 @@ func writeAside(file string, data []byte, mode fs.FileMode) error {
 
 // add fills the mirror from a repository on this host.
 func (m *mirror) add(ctx context.Context, from, safe string) (int, error) {
-	m.gc.RLock()
+	if err := await(ctx, m.gc.TryRLock); err != nil {
+		return 0, fmt.Errorf("fill mirror: %w", err)
+	}
 	defer m.gc.RUnlock()
 	work, err := beginWork(ctx, filepath.Join(m.dir, busyName))
 	if err != nil {
@@ -507,12 +527,11 @@ func (m *mirror) tidy(ctx context.Context, most int) error {
 }
 
 func (m *mirror) repack(ctx context.Context) error {
-	m.gc.Lock()
-	defer m.gc.Unlock()
-	alone, err := workAlone(ctx, filepath.Join(m.dir, busyName))
+	alone, err := m.quiet(ctx)
 	if err != nil {
 		return err
 	}
+	defer m.gc.Unlock()
 	defer alone.Close()
 	spec := m.spec("repack", "-d", "-q", "--geometric=2", "--no-write-bitmap-index")
 	spec.Timeout, spec.Hold = 10*time.Minute, alone
@@ -524,6 +543,31 @@ func (m *mirror) repack(ctx context.Context) error {
 	repo := m.repo
 	m.mu.Unlock()
 	m.dropReader(repo)
+	return nil
+}
+
+// quiet waits until nobody is at work on the mirror, here or in another process.
+// Pushes wait for it in their turn: it does not wait long.
+func (m *mirror) quiet(ctx context.Context) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	if err := await(ctx, m.gc.TryLock); err != nil {
+		return nil, fmt.Errorf("pushes come in: %w", err)
+	}
+	alone, err := workAlone(ctx, filepath.Join(m.dir, busyName))
+	if err != nil {
+		m.gc.Unlock()
+	}
+	return alone, err
+}
+
+// await takes a lock; who waits keeps nobody from it.
+func await(ctx context.Context, try func() bool) error {
+	for !try() {
+		if !sleep(ctx, 20*time.Millisecond) {
+			return context.Cause(ctx)
+		}
+	}
 	return nil
 }
 

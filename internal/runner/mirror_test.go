@@ -314,3 +314,57 @@ func TestCleaningLeavesWhatSomebodyWorksOn(t *testing.T) {
 		t.Error("what a crash left is still there")
 	}
 }
+
+// While a mirror is repacked its pushes wait, each as long as its hook, and those of
+// other repositories do not.
+func TestARepackHoldsUpNoOtherRepository(t *testing.T) {
+	b := newBench(t, nil)
+	if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	m, err := b.mirrors.at(t.Context(), shop, 40)
+	must(t, err)
+	m.gc.Lock() // as a repack does
+	ctx, hooksEnd := context.WithCancel(t.Context())
+	ended := make(chan replay.Verdict)
+	var last string
+	for i := range 2 * cap(m.places) {
+		last = b.source.commit(map[string]string{"README": fmt.Sprint(i)})
+		req, fetch := b.source.request(b.base, last), b.source.fetch(last)
+		go func() {
+			v, _ := b.Judge(ctx, req, fetch)
+			ended <- v
+		}()
+	}
+	req := b.source.request("", b.base)
+	req.Repo = other
+	if v, err := b.Judge(t.Context(), req, b.source.fetch(b.base)); v.Outcome != replay.Eligible {
+		t.Errorf("another repository: %+v, %v", v, err)
+	}
+	hooksEnd()
+	for range 2 * cap(m.places) {
+		if v := <-ended; v.Outcome != replay.Undecided {
+			t.Errorf("%+v", v)
+		}
+	}
+	m.gc.Unlock()
+	if v, err := b.judge(t, b.base, last); v.Outcome != replay.Eligible {
+		t.Errorf("afterwards: %+v, %v", v, err)
+	}
+}
+
+// A repack gives way to another process that is at work on the mirror.
+func TestARepackWaitsForNobodyLong(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	m := testMirror(t, s, s.commit(map[string]string{"a": "1"}))
+	work, err := beginWork(t.Context(), filepath.Join(m.dir, busyName))
+	must(t, err)
+	if err := m.tidy(t.Context(), 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("somebody is at work: %v", err)
+	}
+	next := s.commit(map[string]string{"a": "2"})
+	s.sent(t, m, "", next)
+	must(t, work.Close())
+	must(t, m.tidy(t.Context(), 0))
+}

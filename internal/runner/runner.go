@@ -143,7 +143,6 @@ type Runner struct {
 	started time.Time
 
 	background sync.WaitGroup
-	receiving  chan struct{} // bounds packs that come in at the same time
 	stop       context.CancelFunc
 	life       context.Context
 }
@@ -170,7 +169,7 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{Config: c, repos: map[string]Repository{}, started: c.Now(), receiving: make(chan struct{}, 8)}
+	r := &Runner{Config: c, repos: map[string]Repository{}, started: c.Now()}
 	r.host, _ = os.Hostname() // a packet without it says less
 	for _, repo := range c.Repositories {
 		if repo.Build != nil {
@@ -178,7 +177,7 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 		}
 		r.repos[repo.ID] = repo
 	}
-	r.mirrors = &mirrors{git: gitPath, root: filepath.Join(c.Data, "mirrors"), log: c.Log, open: map[string]*mirror{}}
+	r.mirrors = &mirrors{git: gitPath, root: filepath.Join(c.Data, "mirrors"), log: c.Log, places: make(chan struct{}, 8), open: map[string]*mirror{}}
 	if !c.Beside {
 		r.mirrors.want = make(chan struct{}, 1)
 	}
