@@ -487,6 +487,9 @@ func (c *judgement) parent(ctx context.Context, parent string) (known, ancestor 
 		return false, false, nil
 	}
 	known, err = c.mirror.isCommit(ctx, parent)
+	if err == nil && !known && c.mirror.anew() {
+		err = fmt.Errorf("commit %s is not in the mirror, which was made anew; fill it: hookd mirror add", parent)
+	}
 	if err != nil || !known {
 		return false, false, err
 	}

@@ -143,6 +143,11 @@ func (m *mirror) create(ctx context.Context, idLength int, busy string) error {
 			return err
 		}
 	}
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(m.dir), asideName+strings.TrimSuffix(filepath.Base(m.dir), ".git"))); err == nil {
+		if err := os.WriteFile(filepath.Join(aside, anewName), nil, 0o600); err != nil {
+			return err
+		}
+	}
 	return os.Rename(aside, m.dir)
 }
 
@@ -392,11 +397,14 @@ func (m *mirror) take(ctx context.Context, pack io.Reader, limit int64) error {
 	spec.Env = m.env("GIT_OBJECT_DIRECTORY="+quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(m.dir, "objects"))
 	spec.Stdin, spec.Hold = first, work
 	// Exit status 1 says that links lead out of the pack, into the mirror: it is thin.
-	if _, err := m.run(ctx, 1, spec); err != nil {
-		return fmt.Errorf("receive objects: %w", errors.Join(first.err, err))
-	}
-	if first.err != nil {
+	_, err = m.run(ctx, 1, spec)
+	switch {
+	case first.err != nil: // whatever git says of what came: the mirror is as it was
 		return fmt.Errorf("receive objects: %w", first.err)
+	case err != nil && strings.Contains(err.Error(), "early EOF"):
+		return fmt.Errorf("receive objects: the pack ends early: %v", err)
+	case err != nil:
+		return fmt.Errorf("receive objects: %w", err)
 	}
 	if err := m.migrate(quarantine); err != nil {
 		return err
@@ -505,6 +513,9 @@ func (m *mirror) add(ctx context.Context, from, safe string) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.arrivals.add(ids...); err != nil {
+		return 0, fmt.Errorf("fill mirror: %w", err)
+	}
+	if err := os.Remove(filepath.Join(m.dir, anewName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("fill mirror: %w", err)
 	}
 	slices.Sort(ids)
