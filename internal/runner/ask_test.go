@@ -386,3 +386,60 @@ func TestAnInterpretersOwnLibraryIsPartOfIt(t *testing.T) {
 		t.Error("a module of the interpreter was replaced, and it is the same")
 	}
 }
+
+// An interpreter that hangs is waited for by those who need it, as long as they want.
+func TestAnInterpreterThatHangsHoldsUpNobodyElse(t *testing.T) {
+	in := kitsFor(t, openSandbox{})
+	dir := t.TempDir()
+	begun, hanging := filepath.Join(dir, "begun"), filepath.Join(dir, "python3")
+	must(t, os.WriteFile(hanging, []byte("#!/bin/sh\ntouch "+begun+"\nexec sleep 60\n"), 0o755))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	ask := func() {
+		_, _, err := in.ready(ctx, Repository{Python: hanging})
+		ended <- err
+	}
+	go ask()
+	until(t, "it hangs", func() bool {
+		_, err := os.Stat(begun)
+		return err == nil
+	})
+	go ask()
+	ready(t, in, "/usr/bin/python3")
+	cancel()
+	for range 2 {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it answers %v", err)
+		}
+	}
+}
+
+// busyBox has no room for a command now and then.
+type busyBox struct {
+	openSandbox
+	full bool
+}
+
+func (b *busyBox) Start(ctx context.Context, s sandbox.Spec) (sandbox.Process, error) {
+	if b.full {
+		return nil, errors.New("no slot")
+	}
+	return b.openSandbox.Start(ctx, s)
+}
+
+// Another name of an interpreter takes nothing from those who use its driver.
+func TestTwoNamesOfAnInterpreterHaveOneDriver(t *testing.T) {
+	box := &busyBox{}
+	in := kitsFor(t, box)
+	link := filepath.Join(t.TempDir(), "python3")
+	must(t, os.Symlink("/usr/bin/python3", link))
+	first := ready(t, in, "/usr/bin/python3")
+	box.full = true
+	second := ready(t, in, link)
+	if second.kit.Dir != first.kit.Dir || second.version != first.version {
+		t.Errorf("two drivers: %+v, %+v", first.kit, second.kit)
+	}
+	if _, err := os.Stat(filepath.Join(first.kit.Dir, "driver.pyc")); err != nil {
+		t.Errorf("the first one's: %v", err)
+	}
+}
