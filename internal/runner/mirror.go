@@ -582,17 +582,30 @@ func await(ctx context.Context, try func() bool) error {
 	return nil
 }
 
+// Bounds of the search for a patch id.
+const patchTime = 10 * time.Second
+
+var mostPatch int64 = 256 << 20
+
 // patchID is git's stable patch id of the change from a to b; empty where there
 // is no change.
+//
+// It only helps people: it has a time of its own, so that a decision has the rest.
 func (m *mirror) patchID(ctx context.Context, a, b string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patchTime)
+	defer cancel()
 	diff, err := proc.Start(ctx, m.spec("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", a, b))
 	if err != nil {
 		return "", err
 	}
 	_ = diff.Stdin.Close()
 	spec := m.spec("patch-id", "--stable")
-	spec.Stdin = io.LimitReader(diff.Stdout, 256<<20)
+	change := &io.LimitedReader{R: diff.Stdout, N: mostPatch}
+	spec.Stdin = change
 	got, err := m.run(ctx, 0, spec)
+	if err == nil && change.N <= 0 { // git waits for somebody to read the rest
+		err = fmt.Errorf("the change has more than %d bytes", mostPatch)
+	}
 	if err != nil {
 		diff.Stop()
 		return "", err

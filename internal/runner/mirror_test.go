@@ -462,3 +462,21 @@ func (ms *mirrors) aside(id string, m *mirror) error {
 	m.end(errors.New("damaged"))
 	return ms.putAside(id, errors.New("damaged"))
 }
+
+// A change that is too large has no name, and does not keep its decision waiting.
+func TestALargeChangeHasNoPatchID(t *testing.T) {
+	before := mostPatch
+	defer func() { mostPatch = before }()
+	s := newSource(t)
+	first := s.commit(map[string]string{"a": "1"})
+	small := s.commit(map[string]string{"a": "2"})
+	large := s.commit(map[string]string{"b": strings.Repeat("a line\n", 100_000)})
+	m := testMirror(t, s, large)
+	mostPatch = 1000
+	if id, err := m.patchID(t.Context(), first, small); len(id) != 40 || err != nil {
+		t.Errorf("small: %q, %v", id, err)
+	}
+	if id, err := m.patchID(t.Context(), small, large); id != "" || err == nil {
+		t.Errorf("large: %q, %v", id, err)
+	}
+}
