@@ -159,17 +159,34 @@ func (ms *mirrors) clean(ctx context.Context) error {
 		return err
 	}
 	for _, dir := range stale {
-		if err := ms.drop(ctx, filepath.Join(dir, busyName), filepath.Join(dir, "incoming-*")); err != nil {
+		if err := ms.drop(ctx, filepath.Join(dir, busyName), leftovers(dir)...); err != nil {
 			return err
 		}
 	}
 	return ms.drop(ctx, filepath.Join(ms.root, busyName), filepath.Join(ms.root, ".new-*"))
 }
 
-func (ms *mirrors) drop(ctx context.Context, busy, pattern string) error {
-	stale, err := filepath.Glob(pattern)
-	if err != nil || len(stale) == 0 {
-		return err
+// leftovers are the names of what a push, and a git that was killed, leave behind.
+func leftovers(dir string) []string {
+	names := []string{"incoming-*", "*.lock", "objects/tmp_*", "objects/??/tmp_*", "objects/pack/tmp_*", "objects/pack/.tmp-*", "objects/pack/*.lock",
+		"objects/info/*.lock", "objects/info/commit-graphs/*.lock", "refs/sealgate/*.lock", "refs/sealgate/*/*.lock", "refs/sealgate/*/.new-*.lock"}
+	for i, name := range names {
+		names[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	return names
+}
+
+func (ms *mirrors) drop(ctx context.Context, busy string, patterns ...string) error {
+	var stale []string
+	for _, pattern := range patterns {
+		some, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		stale = append(stale, some...)
+	}
+	if len(stale) == 0 {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()

@@ -480,3 +480,33 @@ func TestALargeChangeHasNoPatchID(t *testing.T) {
 		t.Errorf("large: %q, %v", id, err)
 	}
 }
+
+// What a git left that was killed goes at the next start; what counts stays.
+func TestWhatAKilledGitLeftIsDropped(t *testing.T) {
+	b := newBench(t, nil)
+	if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	must(t, b.Close())
+	dir := filepath.Join(b.Data, "mirrors", shop+".git")
+	var left []string
+	for _, name := range []string{"packed-refs.lock", "config.lock", "objects/pack/tmp_pack_abc", "objects/pack/.tmp-1-pack-a.pack",
+		"refs/sealgate/have/" + strings.Repeat("a", 40) + ".lock"} {
+		left = append(left, filepath.Join(dir, name))
+		must(t, os.WriteFile(left[len(left)-1], []byte("x"), 0o600))
+	}
+	packs, _ := filepath.Glob(filepath.Join(dir, "objects", "pack", "pack-*"))
+	b.open(t, b.Data, nil)
+	for _, file := range left {
+		if _, err := os.Lstat(file); err == nil {
+			t.Errorf("%s stays", filepath.Base(file))
+		}
+	}
+	if now, _ := filepath.Glob(filepath.Join(dir, "objects", "pack", "pack-*")); len(packs) == 0 || !slices.Equal(now, packs) {
+		t.Errorf("packs: %q, were %q", now, packs)
+	}
+	next := b.source.commit(map[string]string{"README": "next"})
+	if v, err := b.judge(t, b.base, next); v.Outcome != replay.Eligible {
+		t.Errorf("next push: %+v, %v", v, err)
+	}
+}
