@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -524,6 +525,9 @@ func FillMirror(ctx context.Context, data, repo, path string, idLength int) (int
 	if err != nil {
 		return 0, err
 	}
+	if err := ownData(data); err != nil {
+		return 0, fmt.Errorf("fill mirror: %w", err)
+	}
 	if err := os.MkdirAll(filepath.Join(data, "run"), 0o711); err != nil {
 		return 0, fmt.Errorf("fill mirror: %w", err)
 	}
@@ -534,6 +538,23 @@ func FillMirror(ctx context.Context, data, repo, path string, idLength int) (int
 		return 0, err
 	}
 	return m.add(ctx, path, filepath.Join(data, "run", "gitconfig"))
+}
+
+// ownData refuses a data directory of somebody else: the daemon could not change
+// what is made there, and root may make files anywhere.
+func ownData(data string) error {
+	var at syscall.Stat_t
+	err := syscall.Stat(data, &at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at %q: %w", data, err)
+	}
+	if own := os.Geteuid(); int(at.Uid) != own {
+		return fmt.Errorf("%q belongs to uid %d, and this is uid %d: run it as the user that hookd runs as", data, at.Uid, own)
+	}
+	return nil
 }
 
 // ByHand is the request of a replay by hand: the commit is judged from base,

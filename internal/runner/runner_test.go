@@ -757,3 +757,23 @@ func TestNothingIsKeptOfALibraryThatWasReplacedMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// Root could write what hookd cannot then change; whose the data is fills it.
+func TestAMirrorIsFilledByWhomTheDataBelongsTo(t *testing.T) {
+	s := newSource(t)
+	s.commit(map[string]string{"a": "1"})
+	data := filepath.Join(t.TempDir(), "data")
+	must(t, os.Mkdir(data, 0o711))
+	if n, err := FillMirror(t.Context(), data, shop, s.dir, 40); n != 1 || err != nil {
+		t.Errorf("own: %d, %v", n, err)
+	}
+	foreign := "/" // of root
+	if os.Geteuid() == 0 {
+		foreign = filepath.Join(t.TempDir(), "data")
+		must(t, os.Mkdir(foreign, 0o711))
+		must(t, os.Chown(foreign, 12345, 12345))
+	}
+	if _, err := FillMirror(t.Context(), foreign, shop, s.dir, 40); err == nil || !strings.Contains(err.Error(), "belongs to uid") {
+		t.Errorf("of somebody else: %v", err)
+	}
+}
