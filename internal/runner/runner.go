@@ -144,6 +144,7 @@ type Runner struct {
 	started time.Time
 
 	background sync.WaitGroup
+	concluding chan struct{} // bounds what is concluded in the background
 	stop       context.CancelFunc
 	life       context.Context
 }
@@ -170,7 +171,7 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{Config: c, repos: map[string]Repository{}, started: c.Now()}
+	r := &Runner{Config: c, repos: map[string]Repository{}, started: c.Now(), concluding: make(chan struct{}, c.Workers)}
 	r.host, _ = os.Hostname() // a packet without it says less
 	for _, repo := range c.Repositories {
 		if repo.Build != nil {
@@ -447,6 +448,14 @@ func (r *Runner) later(c *judgement) error {
 				return
 			}
 			c.evidence = f.result
+		}
+		// As many at a time as there are workers: what a push names may take long to
+		// search, and nobody waits for it.
+		select {
+		case r.concluding <- struct{}{}:
+			defer func() { <-r.concluding }()
+		case <-r.life.Done():
+			return
 		}
 		ctx, cancel := context.WithTimeout(r.life, r.Limits.Replay)
 		defer cancel()

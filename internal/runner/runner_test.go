@@ -777,3 +777,30 @@ func TestAMirrorIsFilledByWhomTheDataBelongsTo(t *testing.T) {
 		t.Errorf("of somebody else: %v", err)
 	}
 }
+
+// What is searched in the background is searched by as many as there are workers.
+func TestBackgroundSearchesAreBounded(t *testing.T) {
+	b := newBench(t, nil)
+	if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	packets := func() int { return strings.Count(b.log.String(), `"decided"`) }
+	for range cap(b.concluding) { // searches that take their time
+		b.concluding <- struct{}{}
+	}
+	before := packets()
+	next := b.source.commit(map[string]string{"README": "next"})
+	req := b.source.request(b.base, next)
+	req.Ref, req.Class, req.Background = "refs/heads/topic", replay.Topic, true
+	if v, err := b.Judge(t.Context(), req, b.source.fetch(next)); v.Outcome != replay.Recorded {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	until(t, "its lanes ran", func() bool { return b.fake.runs.Load() == 2 })
+	if n := packets(); n != before {
+		t.Errorf("%d packets, were %d", n, before)
+	}
+	for range cap(b.concluding) {
+		<-b.concluding
+	}
+	until(t, "it is decided", func() bool { return packets() > before })
+}
