@@ -328,3 +328,118 @@ func TestASharedLibraryIsPartOfTheInterpreter(t *testing.T) {
 		t.Errorf("%s %v", after, err)
 	}
 }
+
+// A directory that is named by a link has what the link leads to.
+func TestALibraryBehindALinkIsWhatItLeadsTo(t *testing.T) {
+	dir := t.TempDir()
+	for _, v := range []string{"v1", "v2"} {
+		must(t, os.Mkdir(filepath.Join(dir, v), 0o755))
+	}
+	link := filepath.Join(dir, "current")
+	point := func(to string) {
+		must(t, os.RemoveAll(link))
+		must(t, os.Symlink(to, link))
+	}
+	look := func() string {
+		id, err := libraryIdentity(link)
+		must(t, err)
+		return id
+	}
+	point("v1")
+	first := look()
+	if look() != first {
+		t.Error("the same is another")
+	}
+	point("v2")
+	if look() == first {
+		t.Error("the link leads somewhere else, and it is the same")
+	}
+	point("v1")
+	must(t, os.WriteFile(filepath.Join(dir, "v1", "module.py"), []byte("RATE = 2\n"), 0o644))
+	if look() == first {
+		t.Error("a module is new, and it is the same")
+	}
+}
+
+// What pushed code imports of an interpreter that brings its own library is in the
+// names of results.
+func TestAnInterpretersOwnLibraryIsPartOfIt(t *testing.T) {
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	b := newBench(t, nil)
+	lanes := newPython(b.Config, b.Data)
+	defer lanes.Close()
+	repo := b.Repositories[0]
+	repo.Python = relocated(t, filepath.Join(home, "py"))
+	look := func() string {
+		lanes.forget()
+		id, err := lanes.Identity(t.Context(), repo)
+		must(t, err)
+		return id.Python
+	}
+	first := look()
+	if look() != first {
+		t.Error("the same is another")
+	}
+	must(t, os.WriteFile(filepath.Join(home, "py", "lib", "decimal.py"), []byte("x = 1\n"), 0o644))
+	if look() == first {
+		t.Error("a module of the interpreter was replaced, and it is the same")
+	}
+}
+
+// An interpreter that hangs is waited for by those who need it, as long as they want.
+func TestAnInterpreterThatHangsHoldsUpNobodyElse(t *testing.T) {
+	in := kitsFor(t, openSandbox{})
+	dir := t.TempDir()
+	begun, hanging := filepath.Join(dir, "begun"), filepath.Join(dir, "python3")
+	must(t, os.WriteFile(hanging, []byte("#!/bin/sh\ntouch "+begun+"\nexec sleep 60\n"), 0o755))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	ask := func() {
+		_, _, err := in.ready(ctx, Repository{Python: hanging})
+		ended <- err
+	}
+	go ask()
+	until(t, "it hangs", func() bool {
+		_, err := os.Stat(begun)
+		return err == nil
+	})
+	go ask()
+	ready(t, in, "/usr/bin/python3")
+	cancel()
+	for range 2 {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it answers %v", err)
+		}
+	}
+}
+
+// busyBox has no room for a command now and then.
+type busyBox struct {
+	openSandbox
+	full bool
+}
+
+func (b *busyBox) Start(ctx context.Context, s sandbox.Spec) (sandbox.Process, error) {
+	if b.full {
+		return nil, errors.New("no slot")
+	}
+	return b.openSandbox.Start(ctx, s)
+}
+
+// Another name of an interpreter takes nothing from those who use its driver.
+func TestTwoNamesOfAnInterpreterHaveOneDriver(t *testing.T) {
+	box := &busyBox{}
+	in := kitsFor(t, box)
+	link := filepath.Join(t.TempDir(), "python3")
+	must(t, os.Symlink("/usr/bin/python3", link))
+	first := ready(t, in, "/usr/bin/python3")
+	box.full = true
+	second := ready(t, in, link)
+	if second.kit.Dir != first.kit.Dir || second.version != first.version {
+		t.Errorf("two drivers: %+v, %+v", first.kit, second.kit)
+	}
+	if _, err := os.Stat(filepath.Join(first.kit.Dir, "driver.pyc")); err != nil {
+		t.Errorf("the first one's: %v", err)
+	}
+}

@@ -126,7 +126,7 @@ func (b *builder) each(ctx context.Context, tree string, do func(laying) error) 
 			return refuse("more than %d files and directories", b.most.entries)
 		}
 		e, err := treeRecord(record)
-		if err != nil {
+		if err != nil || e.mode == modeTree { // counted: it may hold nothing but directories
 			return err
 		}
 		f, err := b.judge(e)
@@ -134,7 +134,7 @@ func (b *builder) each(ctx context.Context, tree string, do func(laying) error) 
 			return err
 		}
 		return do(laying{e, f})
-	}, b.git.spec("ls-tree", "-r", "-z", "--full-tree", tree))
+	}, b.git.spec("ls-tree", "-r", "-t", "-z", "--full-tree", tree))
 }
 
 func (b *builder) judge(e entry) (fate, error) {
@@ -164,10 +164,26 @@ type difference struct {
 // errLarge: what is made anew is sooner there than what is brought forward.
 var errLarge = errors.New("the trees differ in too much")
 
+// count refuses a tree that is refused for the number of its entries. git goes
+// through both trees before it prints the first thing in which they differ, and in
+// one of directories alone it finds nothing that it could print.
+func (b *builder) count(ctx context.Context, tree string) error {
+	seen := 0
+	return b.git.records(ctx, func([]byte) error {
+		if seen++; seen > b.most.entries {
+			return refuse("more than %d files and directories", b.most.entries)
+		}
+		return nil
+	}, b.git.spec("ls-tree", "-r", "-t", "-z", "--full-tree", tree))
+}
+
 // difference finds what differs. It writes nothing.
 func (b *builder) difference(ctx context.Context, from, to string) (difference, error) {
 	var d difference
 	var change []string // ":old new id id status", waiting for its path
+	if err := b.count(ctx, to); err != nil {
+		return difference{}, outcome(err)
+	}
 	names := 0
 	err := b.git.records(ctx, func(record []byte) error {
 		if change == nil {

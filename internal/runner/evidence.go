@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/sealgate/sealgate/internal/judge"
@@ -225,7 +226,7 @@ func (c *judgement) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.version, c.materialised = id.Version, id.Materialised
+	c.version, c.materialised, c.runsOn = id.Version, id.Materialised, id
 	code, err := c.code(ctx)
 	if err != nil {
 		return err
@@ -319,8 +320,16 @@ func (c *judgement) missing(found *evidence, tree Tree) work {
 	return w
 }
 
-// keep stores the lanes that are complete and were not kept before.
-func (c *judgement) keep(found *evidence) error {
+// keep stores the lanes that are complete and were not kept before: nothing where
+// an interpreter or a library was replaced while they ran.
+func (c *judgement) keep(ctx context.Context, found *evidence) error {
+	now, err := c.runner.lanes.Identity(ctx, c.repo)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(now, c.runsOn) {
+		return errors.New("an interpreter or a library was replaced while the lanes ran")
+	}
 	for _, p := range c.parts {
 		if p.kept || !found.done(p.kind) {
 			continue

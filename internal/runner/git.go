@@ -191,4 +191,17 @@ const gitTime = time.Minute
 type gitFault string
 
 func (g gitFault) Error() string { return string(g) }
-func (gitFault) Unwrap() error   { return errUnreadable }
+
+func (g gitFault) Unwrap() error {
+	for _, fault := range ofTheHost {
+		if strings.Contains(string(g), fault) {
+			return nil
+		}
+	}
+	return errUnreadable
+}
+
+// ofTheHost is what git says where the host lacks something: no mirror is damaged
+// by that.
+var ofTheHost = []string{"ut of memory", "Cannot allocate memory", "Too many open files", "Resource temporarily unavailable",
+	"No space left on device", "Disk quota exceeded", "unable to create threaded"}

@@ -49,9 +49,12 @@ type interpreters struct {
 	log     zerolog.Logger
 
 	mu        sync.Mutex
-	made      map[string]*prepared // by language and path
-	checked   map[string]error     // libraries, by the interpreter beside them
-	libraries map[string]seen      // by directory
+	turns     map[string]chan struct{} // whoever asks or makes one thing does it alone
+	failed    map[string]failure       // interpreters, by language and path
+	kits      map[string]*prepared     // by directory
+	made      map[string]*prepared     // by language and path
+	checked   map[string]bool          // libraries, by the interpreter beside them
+	libraries map[string]seen          // by directory
 }
 
 func newInterpreters(c Config, work string) *interpreters {
@@ -61,7 +64,8 @@ func newInterpreters(c Config, work string) *interpreters {
 	}
 	in := &interpreters{
 		sandbox: c.Sandbox, dir: filepath.Join(work, "run", "kits"), data: data, show: c.MayShow, log: c.Log,
-		made: map[string]*prepared{}, checked: map[string]error{}, libraries: map[string]seen{},
+		turns: map[string]chan struct{}{}, failed: map[string]failure{}, kits: map[string]*prepared{},
+		made: map[string]*prepared{}, checked: map[string]bool{}, libraries: map[string]seen{},
 	}
 	_ = os.RemoveAll(in.dir) // what is left of it is written over, or is in nobody's way
 	return in
@@ -73,7 +77,10 @@ func (p *python) Identity(ctx context.Context, repo Repository) (identity, error
 	if err != nil {
 		return identity{}, err
 	}
-	id := identity{Python: made.identity, Version: p.Version + " " + made.version, Materialised: p.materialised()}
+	id := identity{Version: p.Version + " " + made.version, Materialised: p.materialised()}
+	if id.Python, err = p.whole(made); err != nil {
+		return id, err
+	}
 	if id.Library, err = p.contents(repo.Library); err != nil {
 		return id, err
 	}
@@ -95,8 +102,33 @@ func (p *python) Identity(ctx context.Context, repo Repository) (identity, error
 	if err != nil {
 		return id, err
 	}
-	id.Node = node.version + " " + node.identity
-	return id, nil
+	whole, err := p.whole(node)
+	id.Node = node.version + " " + whole
+	return id, err
+}
+
+// whole names an interpreter with everything in the directories that it needs
+// besides those that every command sees: pushed code imports from them.
+func (in *interpreters) whole(made *prepared) (string, error) {
+	parts := []string{made.identity}
+	for _, root := range made.roots {
+		one, err := in.contents(root)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, one)
+	}
+	return strings.Join(parts, "; "), nil
+}
+
+// forget has everything looked at again that was looked at before now.
+func (in *interpreters) forget() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	clear(in.libraries)
+	for _, one := range in.made {
+		one.seen = time.Time{}
+	}
 }
 
 // fresh is how long an interpreter or a library that was looked at is taken to be
@@ -130,8 +162,6 @@ func (in *interpreters) contents(root string) (string, error) {
 // ready answers what a repository's code runs on. Where its Python is that of a
 // virtual environment, that is its library, unless it names another.
 func (in *interpreters) ready(ctx context.Context, repo Repository) (Repository, *prepared, error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
 	made, err := in.prepare(ctx, "python", repo.Python, findPython, judge.Prepare)
 	if err != nil {
 		return repo, nil, err
@@ -144,8 +174,6 @@ func (in *interpreters) ready(ctx context.Context, repo Repository) (Repository,
 
 // node answers what a repository's entries for Node run on.
 func (in *interpreters) node(ctx context.Context, repo Repository) (*prepared, error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
 	return in.prepare(ctx, "node", repo.Node, findNode, candidate.PrepareNode)
 }
 
@@ -174,20 +202,45 @@ type (
 	preparer func(ctx context.Context, starter sandbox.Starter, path, dir string, roots ...string) (candidate.Kit, error)
 )
 
-// prepare makes the driver for an interpreter, once for each that stands there.
+// failure is why an interpreter could not be asked, for a while: it may take its
+// time to fail.
+type failure struct {
+	err error
+	way string
+	at  time.Time
+}
+
+// turn waits for whoever does the same; the answer lets the next one in.
+func (in *interpreters) turn(ctx context.Context, what string) (done func(), err error) {
+	in.mu.Lock()
+	ch := in.turns[what]
+	if ch == nil {
+		ch = make(chan struct{}, 1)
+		in.turns[what] = ch
+	}
+	in.mu.Unlock()
+	select {
+	case ch <- struct{}{}:
+		return func() { <-ch }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// prepare makes the driver for an interpreter, once for each that stands there. One
+// that hangs is waited for by those alone who need it.
 func (in *interpreters) prepare(ctx context.Context, language, named string, find finder, make preparer) (*prepared, error) {
-	last := in.made[language+" "+named]
-	if last != nil && time.Since(last.seen) < fresh {
+	key := language + " " + named
+	done, err := in.turn(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("ask %q what it is: %w", named, err)
+	}
+	defer done()
+	if last := in.known(key, named); last != nil {
 		return last, nil
 	}
 	at := time.Now()
-	if last != nil {
-		if same, err := last.way(named); err == nil && same == last.named {
-			last.seen = at
-			return last, nil
-		}
-	}
-	found, err := find(ctx, named)
+	found, err := in.find(ctx, key, named, find)
 	if err != nil {
 		return nil, err
 	}
@@ -201,21 +254,85 @@ func (in *interpreters) prepare(ctx context.Context, language, named string, fin
 	if one.named, err = one.way(named); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(in.dir, digestOf(language, one.identity)[:16])
-	if err := in.room(dir); err != nil {
-		return nil, fmt.Errorf("prepare driver: %w", err)
+	if err := in.drive(ctx, language, one, make); err != nil {
+		return nil, err
 	}
-	if one.kit, err = make(ctx, in.sandbox, found.path, dir, found.roots...); err != nil {
-		return nil, errors.Join(in.unreachable(found), err)
-	}
-	if one.version, err = scriptsDigest(dir); err != nil {
-		return nil, fmt.Errorf("prepare driver: %w", err)
-	}
-	in.made[language+" "+named] = one
+	in.mu.Lock()
+	in.made[key] = one
+	in.mu.Unlock()
 	if len(found.roots) > 0 {
 		in.log.Info().Str("interpreter", found.path).Str("version", found.full()).Strs("shown_to_commands", found.roots).Msg("interpreter")
 	}
 	return one, nil
+}
+
+// known is what was made for a name, where that still leads to the same.
+func (in *interpreters) known(key, named string) *prepared {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	last := in.made[key]
+	if last == nil || time.Since(last.seen) < fresh {
+		return last
+	}
+	at := time.Now()
+	if same, err := last.way(named); err != nil || same != last.named {
+		return nil
+	}
+	last.seen = at
+	return last
+}
+
+// find asks an interpreter. One that failed is not asked again at once, unless it
+// was replaced.
+func (in *interpreters) find(ctx context.Context, key, named string, find finder) (interpreter, error) {
+	way, err := new(prepared).way(named)
+	if err != nil {
+		return interpreter{}, err
+	}
+	in.mu.Lock()
+	last := in.failed[key]
+	in.mu.Unlock()
+	if last.err != nil && last.way == way && time.Since(last.at) < fresh {
+		return interpreter{}, last.err
+	}
+	found, err := find(ctx, named)
+	if err != nil && ctx.Err() == nil {
+		in.mu.Lock()
+		in.failed[key] = failure{err, way, time.Now()}
+		in.mu.Unlock()
+	}
+	return found, err
+}
+
+// drive gives an interpreter its driver: that of another name of it, or one that is
+// made.
+func (in *interpreters) drive(ctx context.Context, language string, one *prepared, make preparer) (err error) {
+	dir := filepath.Join(in.dir, digestOf(language, one.identity, strings.Join(one.roots, "\x00"))[:16])
+	done, err := in.turn(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("prepare driver: %w", err)
+	}
+	defer done()
+	in.mu.Lock()
+	same := in.kits[dir]
+	in.mu.Unlock()
+	if same != nil {
+		one.kit, one.version = same.kit, same.version
+		return nil
+	}
+	if err := in.room(dir); err != nil {
+		return fmt.Errorf("prepare driver: %w", err)
+	}
+	if one.kit, err = make(ctx, in.sandbox, one.path, dir, one.roots...); err != nil {
+		return errors.Join(in.unreachable(one.interpreter), err)
+	}
+	if one.version, err = scriptsDigest(dir); err != nil {
+		return fmt.Errorf("prepare driver: %w", err)
+	}
+	in.mu.Lock()
+	in.kits[dir] = one
+	in.mu.Unlock()
+	return nil
 }
 
 // way is the interpreter as it is now, and where its name leads.
@@ -269,14 +386,24 @@ func (in *interpreters) unreachable(found interpreter) error {
 // checkLibraries refuses libraries that could not be used as they are meant.
 func (in *interpreters) checkLibraries(ctx context.Context, made *prepared, repo Repository) error {
 	key := strings.Join([]string{made.identity, repo.Library, repo.JudgeLibrary}, "\x00")
-	if err, known := in.checked[key]; known && err == nil {
+	done, err := in.turn(ctx, key)
+	if err != nil {
+		return fmt.Errorf("look at libraries: %w", err)
+	}
+	defer done()
+	in.mu.Lock()
+	checked := in.checked[key]
+	in.mu.Unlock()
+	if checked {
 		return nil
 	}
-	err := in.checkLibrary(ctx, made, sandbox.Candidate, repo.Library)
+	err = in.checkLibrary(ctx, made, sandbox.Candidate, repo.Library)
 	if err == nil {
 		err = in.checkLibrary(ctx, made, sandbox.Judge, repo.JudgeLibrary)
 	}
-	in.checked[key] = err
+	in.mu.Lock()
+	in.checked[key] = err == nil
+	in.mu.Unlock()
 	return err
 }
 

@@ -36,8 +36,9 @@ type judgement struct {
 	seal     *sealed.Tree // nil: none, or none may be read
 	oracles  publicOracles
 	lists    map[laneKind][]judge.Invariant
-	version  string  // of what runs the lanes; empty where none has anything to run
-	parts    []*part // lanes that have something to run
+	runsOn   identity // what the lanes' keys say that they run on
+	version  string   // of what runs the lanes; empty where none has anything to run
+	parts    []*part  // lanes that have something to run
 	evidence *evidence
 	begun    time.Time
 	laidOut  time.Time // the tree, where this request ran the lanes
@@ -75,12 +76,6 @@ func (c *judgement) open(ctx context.Context, fetch fetcher) error {
 
 func (c *judgement) receive(ctx context.Context, fetch fetcher) error {
 	r := c.runner
-	select {
-	case r.receiving <- struct{}{}:
-		defer func() { <-r.receiving }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 	// Receiving ends with the hook: nobody else has the objects.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -203,7 +198,7 @@ func (c *judgement) run(ctx context.Context) (*evidence, error) {
 			l.note(tree.Notes)
 		}
 	}
-	if kept := c.keep(found); kept != nil {
+	if kept := c.keep(ctx, found); kept != nil {
 		log.Error().Err(kept).Msg("result not kept") // it is judged again next time
 	}
 	if err != nil {
@@ -500,6 +495,9 @@ func (c *judgement) parent(ctx context.Context, parent string) (known, ancestor 
 		return false, false, nil
 	}
 	known, err = c.mirror.isCommit(ctx, parent)
+	if err == nil && !known && c.mirror.anew() {
+		err = fmt.Errorf("commit %s is not in the mirror, which was made anew; fill it: hookd mirror add", parent)
+	}
 	if err != nil || !known {
 		return false, false, err
 	}

@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	busyName  = "busy"
-	leaveTime = 5 * time.Second // for work that a killed daemon's children still do
-	mendAgain = time.Hour       // between two looks at one mirror
-	asideName = ".broken-"
+	busyName   = "busy"
+	leaveTime  = 5 * time.Second // for work that a killed daemon's children still do
+	secondLook = time.Second
+	mendAgain  = time.Hour // between two looks at one mirror
+	asideName  = ".broken-"
+	anewName   = "anew" // in a mirror that was made in place of a damaged one
 )
 
 // errUnreadable says that git ended with an error of its own on a mirror, which may
@@ -122,6 +124,9 @@ func (ms *mirrors) examine(ctx context.Context, id string, m *mirror) {
 	}
 	ms.mu.Unlock()
 	err := m.whole(ctx)
+	if errors.Is(err, errUnreadable) && sleep(ctx, secondLook) { // a fault of the host may be over
+		err = m.whole(ctx)
+	}
 	ms.mu.Lock()
 	if !errors.Is(err, errUnreadable) {
 		if err != nil && ctx.Err() == nil {
@@ -140,6 +145,14 @@ func (ms *mirrors) examine(ctx context.Context, id string, m *mirror) {
 // looked at. ms.mu is held.
 func (ms *mirrors) putAside(id string, why error) error {
 	aside := filepath.Join(ms.root, asideName+id)
+	if _, err := os.Lstat(filepath.Join(ms.dir(id), anewName)); err == nil {
+		// What is aside has more in it than what was made since, and may be all there is.
+		if err := os.RemoveAll(ms.dir(id)); err != nil {
+			return fmt.Errorf("drop damaged mirror: %w", err)
+		}
+		ms.log.Error().Err(why).Str("mirror", ms.dir(id)).Msg("mirror is damaged again: made anew from the next push")
+		return nil
+	}
 	if err := os.RemoveAll(aside); err != nil {
 		return fmt.Errorf("put damaged mirror aside: %w", err)
 	}
@@ -164,19 +177,28 @@ func (m *mirror) isRepository(ctx context.Context) error {
 	return nil
 }
 
-// whole reads every pack, and follows what hooks are told that they need not send.
+// anew says whether the mirror was made in place of a damaged one, and not filled
+// since: it may lack commits that the repository has.
+func (m *mirror) anew() bool {
+	_, err := os.Lstat(filepath.Join(m.dir, anewName))
+	return err == nil
+}
+
+// whole reads every pack that counts, and follows what hooks are told that they need not send.
 func (m *mirror) whole(ctx context.Context) error {
-	m.gc.RLock()
+	if err := await(ctx, m.gc.TryRLock); err != nil {
+		return err
+	}
 	defer m.gc.RUnlock()
 	if err := m.isRepository(ctx); err != nil {
 		return err
 	}
-	packs, err := filepath.Glob(filepath.Join(m.dir, "objects", "pack", "*.pack"))
+	packs, err := filepath.Glob(filepath.Join(m.dir, "objects", "pack", "*.idx")) // a pack without one is what a crash left
 	if err != nil {
 		return err
 	}
 	for _, pack := range packs {
-		verify := m.spec("verify-pack", "--", strings.TrimSuffix(pack, ".pack")+".idx")
+		verify := m.spec("verify-pack", "--", pack)
 		verify.Timeout = 10 * time.Minute
 		if _, err := m.run(ctx, 0, verify); err != nil {
 			return err

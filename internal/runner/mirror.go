@@ -26,7 +26,8 @@ import (
 // that exists is there with its whole history and every tree of it.
 type mirror struct {
 	git
-	gc sync.RWMutex // read: work that must not be disturbed; write: repacking
+	gc     sync.RWMutex  // read: work that must not be disturbed; write: repacking
+	places chan struct{} // bounds packs that come in at the same time; nil: nothing does
 
 	mu       sync.Mutex
 	repo     *gitrepo.Repo
@@ -42,10 +43,11 @@ var errLacking = errors.New("the mirror lacks it")
 
 // mirrors are all of a daemon.
 type mirrors struct {
-	git  string
-	root string
-	log  zerolog.Logger
-	want chan struct{} // somebody has work for tidy; nil where nobody tidies
+	git    string
+	root   string
+	log    zerolog.Logger
+	places chan struct{} // of all mirrors
+	want   chan struct{} // somebody has work for tidy; nil where nobody tidies
 
 	mu     sync.Mutex
 	open   map[string]*mirror
@@ -76,7 +78,7 @@ func (ms *mirrors) at(ctx context.Context, id string, idLength int) (*mirror, er
 }
 
 func (ms *mirrors) openOne(ctx context.Context, id string, idLength int) (*mirror, error) {
-	m := &mirror{git: git{path: ms.git, dir: ms.dir(id)}, arrivals: arrivals{file: filepath.Join(ms.dir(id), arrivalsName)}}
+	m := &mirror{git: git{path: ms.git, dir: ms.dir(id)}, places: ms.places, arrivals: arrivals{file: filepath.Join(ms.dir(id), arrivalsName)}}
 	if err := m.create(ctx, idLength, filepath.Join(ms.root, busyName)); err != nil {
 		return nil, err
 	}
@@ -141,6 +143,11 @@ func (m *mirror) create(ctx context.Context, idLength int, busy string) error {
 			return err
 		}
 	}
+	if _, err := os.Lstat(filepath.Join(filepath.Dir(m.dir), asideName+strings.TrimSuffix(filepath.Base(m.dir), ".git"))); err == nil {
+		if err := os.WriteFile(filepath.Join(aside, anewName), nil, 0o600); err != nil {
+			return err
+		}
+	}
 	return os.Rename(aside, m.dir)
 }
 
@@ -152,17 +159,34 @@ func (ms *mirrors) clean(ctx context.Context) error {
 		return err
 	}
 	for _, dir := range stale {
-		if err := ms.drop(ctx, filepath.Join(dir, busyName), filepath.Join(dir, "incoming-*")); err != nil {
+		if err := ms.drop(ctx, filepath.Join(dir, busyName), leftovers(dir)...); err != nil {
 			return err
 		}
 	}
 	return ms.drop(ctx, filepath.Join(ms.root, busyName), filepath.Join(ms.root, ".new-*"))
 }
 
-func (ms *mirrors) drop(ctx context.Context, busy, pattern string) error {
-	stale, err := filepath.Glob(pattern)
-	if err != nil || len(stale) == 0 {
-		return err
+// leftovers are the names of what a push, and a git that was killed, leave behind.
+func leftovers(dir string) []string {
+	names := []string{"incoming-*", "*.lock", "objects/tmp_*", "objects/??/tmp_*", "objects/pack/tmp_*", "objects/pack/.tmp-*", "objects/pack/*.lock",
+		"objects/info/*.lock", "objects/info/commit-graphs/*.lock", "refs/sealgate/*.lock", "refs/sealgate/*/*.lock", "refs/sealgate/*/.new-*.lock"}
+	for i, name := range names {
+		names[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	return names
+}
+
+func (ms *mirrors) drop(ctx context.Context, busy string, patterns ...string) error {
+	var stale []string
+	for _, pattern := range patterns {
+		some, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		stale = append(stale, some...)
+	}
+	if len(stale) == 0 {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
@@ -292,11 +316,7 @@ func (m *mirror) receive(ctx context.Context, r replay.Request, limit int64, fet
 		if err != nil {
 			return err
 		}
-		pack, err := fetch(ctx, m.haves(known))
-		if err != nil {
-			return err
-		}
-		if err := m.take(ctx, pack, limit); err != nil {
+		if err := m.bring(ctx, known, limit, fetch); err != nil {
 			return err
 		}
 		whole := r
@@ -322,6 +342,28 @@ func (m *mirror) receive(ctx context.Context, r replay.Request, limit int64, fet
 		}
 	}
 	return nil
+}
+
+// bring has a pack sent and takes it, once the mirror is not being repacked and
+// there is a place to receive in.
+func (m *mirror) bring(ctx context.Context, known []string, limit int64, fetch fetcher) error {
+	if err := await(ctx, m.gc.TryRLock); err != nil {
+		return fmt.Errorf("receive objects: %w", err)
+	}
+	defer m.gc.RUnlock()
+	if m.places != nil {
+		select {
+		case m.places <- struct{}{}:
+			defer func() { <-m.places }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	pack, err := fetch(ctx, m.haves(known))
+	if err != nil {
+		return err
+	}
+	return m.take(ctx, pack, limit)
 }
 
 // has says which of the commits that a request builds on are here, and whether all
@@ -354,8 +396,6 @@ func (m *mirror) has(ctx context.Context, r replay.Request) (known []string, who
 // mirror when every object that it refers to is there. What the mirror had is
 // closed, so looking at the links of the new objects is enough.
 func (m *mirror) take(ctx context.Context, pack io.Reader, limit int64) error {
-	m.gc.RLock()
-	defer m.gc.RUnlock()
 	work, err := beginWork(ctx, filepath.Join(m.dir, busyName))
 	if err != nil {
 		return fmt.Errorf("receive objects: %w", err)
@@ -374,11 +414,14 @@ func (m *mirror) take(ctx context.Context, pack io.Reader, limit int64) error {
 	spec.Env = m.env("GIT_OBJECT_DIRECTORY="+quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(m.dir, "objects"))
 	spec.Stdin, spec.Hold = first, work
 	// Exit status 1 says that links lead out of the pack, into the mirror: it is thin.
-	if _, err := m.run(ctx, 1, spec); err != nil {
-		return fmt.Errorf("receive objects: %w", errors.Join(first.err, err))
-	}
-	if first.err != nil {
+	_, err = m.run(ctx, 1, spec)
+	switch {
+	case first.err != nil: // whatever git says of what came: the mirror is as it was
 		return fmt.Errorf("receive objects: %w", first.err)
+	case err != nil && strings.Contains(err.Error(), "early EOF"):
+		return fmt.Errorf("receive objects: the pack ends early: %v", err)
+	case err != nil:
+		return fmt.Errorf("receive objects: %w", err)
 	}
 	if err := m.migrate(quarantine); err != nil {
 		return err
@@ -455,7 +498,9 @@ func writeAside(file string, data []byte, mode fs.FileMode) error {
 
 // add fills the mirror from a repository on this host.
 func (m *mirror) add(ctx context.Context, from, safe string) (int, error) {
-	m.gc.RLock()
+	if err := await(ctx, m.gc.TryRLock); err != nil {
+		return 0, fmt.Errorf("fill mirror: %w", err)
+	}
 	defer m.gc.RUnlock()
 	work, err := beginWork(ctx, filepath.Join(m.dir, busyName))
 	if err != nil {
@@ -487,6 +532,9 @@ func (m *mirror) add(ctx context.Context, from, safe string) (int, error) {
 	if err := m.arrivals.add(ids...); err != nil {
 		return 0, fmt.Errorf("fill mirror: %w", err)
 	}
+	if err := os.Remove(filepath.Join(m.dir, anewName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("fill mirror: %w", err)
+	}
 	slices.Sort(ids)
 	return len(slices.Compact(ids)), nil
 }
@@ -507,12 +555,11 @@ func (m *mirror) tidy(ctx context.Context, most int) error {
 }
 
 func (m *mirror) repack(ctx context.Context) error {
-	m.gc.Lock()
-	defer m.gc.Unlock()
-	alone, err := workAlone(ctx, filepath.Join(m.dir, busyName))
+	alone, err := m.quiet(ctx)
 	if err != nil {
 		return err
 	}
+	defer m.gc.Unlock()
 	defer alone.Close()
 	spec := m.spec("repack", "-d", "-q", "--geometric=2", "--no-write-bitmap-index")
 	spec.Timeout, spec.Hold = 10*time.Minute, alone
@@ -527,17 +574,55 @@ func (m *mirror) repack(ctx context.Context) error {
 	return nil
 }
 
+// quiet waits until nobody is at work on the mirror, here or in another process.
+// Pushes wait for it in their turn: it does not wait long.
+func (m *mirror) quiet(ctx context.Context) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	if err := await(ctx, m.gc.TryLock); err != nil {
+		return nil, fmt.Errorf("pushes come in: %w", err)
+	}
+	alone, err := workAlone(ctx, filepath.Join(m.dir, busyName))
+	if err != nil {
+		m.gc.Unlock()
+	}
+	return alone, err
+}
+
+// await takes a lock; who waits keeps nobody from it.
+func await(ctx context.Context, try func() bool) error {
+	for !try() {
+		if !sleep(ctx, 20*time.Millisecond) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Bounds of the search for a patch id.
+const patchTime = 10 * time.Second
+
+var mostPatch int64 = 256 << 20
+
 // patchID is git's stable patch id of the change from a to b; empty where there
 // is no change.
+//
+// It only helps people: it has a time of its own, so that a decision has the rest.
 func (m *mirror) patchID(ctx context.Context, a, b string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patchTime)
+	defer cancel()
 	diff, err := proc.Start(ctx, m.spec("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", a, b))
 	if err != nil {
 		return "", err
 	}
 	_ = diff.Stdin.Close()
 	spec := m.spec("patch-id", "--stable")
-	spec.Stdin = io.LimitReader(diff.Stdout, 256<<20)
+	change := &io.LimitedReader{R: diff.Stdout, N: mostPatch}
+	spec.Stdin = change
 	got, err := m.run(ctx, 0, spec)
+	if err == nil && change.N <= 0 { // git waits for somebody to read the rest
+		err = fmt.Errorf("the change has more than %d bytes", mostPatch)
+	}
 	if err != nil {
 		diff.Stop()
 		return "", err

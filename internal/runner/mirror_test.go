@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sealgate/sealgate/internal/replay"
 	"github.com/sealgate/sealgate/internal/sealed"
@@ -312,5 +313,200 @@ func TestCleaningLeavesWhatSomebodyWorksOn(t *testing.T) {
 	b.open(t, b.Data, nil)
 	if _, err := os.Stat(left); err == nil {
 		t.Error("what a crash left is still there")
+	}
+}
+
+// While a mirror is repacked its pushes wait, each as long as its hook, and those of
+// other repositories do not.
+func TestARepackHoldsUpNoOtherRepository(t *testing.T) {
+	b := newBench(t, nil)
+	if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	m, err := b.mirrors.at(t.Context(), shop, 40)
+	must(t, err)
+	m.gc.Lock() // as a repack does
+	ctx, hooksEnd := context.WithCancel(t.Context())
+	ended := make(chan replay.Verdict)
+	var last string
+	for i := range 2 * cap(m.places) {
+		last = b.source.commit(map[string]string{"README": fmt.Sprint(i)})
+		req, fetch := b.source.request(b.base, last), b.source.fetch(last)
+		go func() {
+			v, _ := b.Judge(ctx, req, fetch)
+			ended <- v
+		}()
+	}
+	req := b.source.request("", b.base)
+	req.Repo = other
+	if v, err := b.Judge(t.Context(), req, b.source.fetch(b.base)); v.Outcome != replay.Eligible {
+		t.Errorf("another repository: %+v, %v", v, err)
+	}
+	hooksEnd()
+	for range 2 * cap(m.places) {
+		if v := <-ended; v.Outcome != replay.Undecided {
+			t.Errorf("%+v", v)
+		}
+	}
+	m.gc.Unlock()
+	if v, err := b.judge(t, b.base, last); v.Outcome != replay.Eligible {
+		t.Errorf("afterwards: %+v, %v", v, err)
+	}
+}
+
+// A repack gives way to another process that is at work on the mirror.
+func TestARepackWaitsForNobodyLong(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	m := testMirror(t, s, s.commit(map[string]string{"a": "1"}))
+	work, err := beginWork(t.Context(), filepath.Join(m.dir, busyName))
+	must(t, err)
+	if err := m.tidy(t.Context(), 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("somebody is at work: %v", err)
+	}
+	next := s.commit(map[string]string{"a": "2"})
+	s.sent(t, m, "", next)
+	must(t, work.Close())
+	must(t, m.tidy(t.Context(), 0))
+}
+
+// cutOff is a connection that is lost in the middle of a pack, or closed there.
+type cutOff struct {
+	r    io.Reader
+	lost error
+}
+
+func (c cutOff) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = c.lost
+	}
+	return n, err
+}
+
+// What comes from outside, a crash, and a host that lacks something are no damage.
+func TestASoundMirrorIsNotPutAside(t *testing.T) {
+	for name, lost := range map[string]error{"lost": errors.New("connection lost"), "closed": io.EOF} {
+		b := newBench(t, nil)
+		if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		b.mirrors.want = nil // nobody tidies
+		next := b.source.commit(map[string]string{"x": strings.Repeat("abc", 999)})
+		_, err := b.Judge(t.Context(), b.source.request(b.base, next), func(ctx context.Context, haves []string) (io.Reader, error) {
+			r, err := b.source.fetch(next)(ctx, haves)
+			return cutOff{io.LimitReader(r, 60), lost}, err
+		})
+		m, _ := b.mirrors.at(t.Context(), shop, 40)
+		if err == nil || m.doubt.Load() {
+			t.Errorf("%s: doubted: %v, after %v", name, m.doubt.Load(), err)
+		}
+		must(t, os.WriteFile(filepath.Join(m.dir, "objects", "pack", "pack-"+strings.Repeat("a", 40)+".pack"), []byte("PACK"), 0o600))
+		if err := m.whole(t.Context()); err != nil {
+			t.Errorf("%s: a pack without an index: %v", name, err)
+		}
+	}
+	for said, damaged := range map[string]bool{
+		"git index-pack: exit status 128: fatal: Out of memory, malloc failed":        false,
+		"git rev-list: exit status 128: fatal: unable to open x: Too many open files": false,
+		"git rev-list: exit status 128: fatal: bad object x":                          true,
+		"git verify-pack: exit status 1: error: packfile x.pack does not match index": true,
+	} {
+		if errors.Is(gitFault(said), errUnreadable) != damaged {
+			t.Errorf("%q: damaged is not %v", said, damaged)
+		}
+	}
+}
+
+// A commit that a mirror lacks may have been lost with the one before it: then it
+// is no reason to block, until the mirror was filled.
+func TestAFreezeIsNotJudgedByAMirrorThatWasMadeAnew(t *testing.T) {
+	b := newBench(t, nil)
+	b.Runner.Now = func() time.Time { return time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC) }
+	s := b.source
+	s.git("checkout", "-q", "-b", "release")
+	released := s.commit(map[string]string{"release": "1"})
+	if v, err := b.judge(t, b.base, released); v.Outcome != replay.Eligible {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	s.git("checkout", "-q", "main")
+	frozen := s.commit(map[string]string{"freeze.json": ledger(freeze("t.a", "ci", "2027-07-01T00:00:00Z", released))})
+	outcome := func() replay.Outcome {
+		v, err := b.judge(t, b.base, frozen)
+		t.Logf("%+v, %v", v, err)
+		return v.Outcome
+	}
+	if got := outcome(); got != replay.Eligible {
+		t.Fatal(got)
+	}
+	m, err := b.mirrors.at(t.Context(), shop, 40)
+	must(t, err)
+	must(t, b.mirrors.aside(shop, m))
+	if got := outcome(); got != replay.Undecided {
+		t.Errorf("made anew: %v", got)
+	}
+	m, err = b.mirrors.at(t.Context(), shop, 40)
+	must(t, err)
+	_, err = m.add(t.Context(), s.dir, filepath.Join(t.TempDir(), "gitconfig"))
+	must(t, err)
+	if got := outcome(); got != replay.Eligible {
+		t.Errorf("filled: %v", got)
+	}
+}
+
+// aside does what is done to a damaged mirror.
+func (ms *mirrors) aside(id string, m *mirror) error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	delete(ms.open, id)
+	m.end(errors.New("damaged"))
+	return ms.putAside(id, errors.New("damaged"))
+}
+
+// A change that is too large has no name, and does not keep its decision waiting.
+func TestALargeChangeHasNoPatchID(t *testing.T) {
+	before := mostPatch
+	defer func() { mostPatch = before }()
+	s := newSource(t)
+	first := s.commit(map[string]string{"a": "1"})
+	small := s.commit(map[string]string{"a": "2"})
+	large := s.commit(map[string]string{"b": strings.Repeat("a line\n", 100_000)})
+	m := testMirror(t, s, large)
+	mostPatch = 1000
+	if id, err := m.patchID(t.Context(), first, small); len(id) != 40 || err != nil {
+		t.Errorf("small: %q, %v", id, err)
+	}
+	if id, err := m.patchID(t.Context(), small, large); id != "" || err == nil {
+		t.Errorf("large: %q, %v", id, err)
+	}
+}
+
+// What a git left that was killed goes at the next start; what counts stays.
+func TestWhatAKilledGitLeftIsDropped(t *testing.T) {
+	b := newBench(t, nil)
+	if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	must(t, b.Close())
+	dir := filepath.Join(b.Data, "mirrors", shop+".git")
+	var left []string
+	for _, name := range []string{"packed-refs.lock", "config.lock", "objects/pack/tmp_pack_abc", "objects/pack/.tmp-1-pack-a.pack",
+		"refs/sealgate/have/" + strings.Repeat("a", 40) + ".lock"} {
+		left = append(left, filepath.Join(dir, name))
+		must(t, os.WriteFile(left[len(left)-1], []byte("x"), 0o600))
+	}
+	packs, _ := filepath.Glob(filepath.Join(dir, "objects", "pack", "pack-*"))
+	b.open(t, b.Data, nil)
+	for _, file := range left {
+		if _, err := os.Lstat(file); err == nil {
+			t.Errorf("%s stays", filepath.Base(file))
+		}
+	}
+	if now, _ := filepath.Glob(filepath.Join(dir, "objects", "pack", "pack-*")); len(packs) == 0 || !slices.Equal(now, packs) {
+		t.Errorf("packs: %q, were %q", now, packs)
+	}
+	next := b.source.commit(map[string]string{"README": "next"})
+	if v, err := b.judge(t, b.base, next); v.Outcome != replay.Eligible {
+		t.Errorf("next push: %+v, %v", v, err)
 	}
 }

@@ -190,19 +190,23 @@ func (m *mirror) oracleTree(ctx context.Context, top entry) (oracle.Tree, int64,
 		return tree, 0, nil
 	}
 	var total int64
+	seen := 0
 	err := m.records(ctx, func(record []byte) error {
 		e, size, err := listed(record)
 		if err != nil {
 			return err
 		}
-		if len(tree.Entries) >= maxOracleEntries {
+		if seen++; len(tree.Entries) >= maxOracleEntries || seen > 2*maxOracleEntries {
 			return fmt.Errorf("more than %d files below %s", maxOracleEntries, oracle.Dir)
+		}
+		if e.mode == modeTree { // counted: it may hold nothing but directories
+			return nil
 		}
 		e.path = oracle.Dir + "/" + e.path
 		total += size
 		tree.Entries = append(tree.Entries, oracleEntry(e, size))
 		return nil
-	}, m.spec("ls-tree", "-r", "-l", "-z", "--full-tree", top.id))
+	}, m.spec("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", top.id))
 	slices.SortFunc(tree.Entries, func(a, b oracle.Entry) int { return strings.Compare(a.Path, b.Path) })
 	return tree, total, err
 }

@@ -110,8 +110,12 @@ func (p *python) Run(ctx context.Context, w work) (*evidence, error) {
 	if c.Node, err = p.nodeKit(ctx, repo, w.invariants); err != nil {
 		return nil, err
 	}
-	lot := p.unpark(w.repo.ID, c)
-	defer p.park(w.repo.ID, c)
+	id, err := p.Identity(ctx, w.repo)
+	if err != nil {
+		return nil, err
+	}
+	lot := p.unpark(w.repo.ID, c, id)
+	defer p.parkNext(ctx, w.repo, c)
 	defer lot.close()
 	var notes []string
 	lot.second, notes = p.second(ctx, w.tree)
@@ -165,7 +169,11 @@ func (p *python) Park(ctx context.Context, repo Repository, parent string) error
 	if err != nil {
 		return err
 	}
-	p.park(repo.ID, p.config(repo, made.kit, parent))
+	id, err := p.Identity(ctx, repo)
+	if err != nil {
+		return err
+	}
+	p.park(repo.ID, p.config(repo, made.kit, parent), id)
 	return nil
 }
 
@@ -340,9 +348,10 @@ func (l *sealedLanes) join(row *packet.Property, one, other judge.Result) {
 }
 
 // parkingKey tells candidates of one configuration from those of another: it is all
-// that they are started with, in each pass.
-func parkingKey(c judge.Config) string {
+// that they are started with, in each pass, and what stood there then.
+func parkingKey(c judge.Config, id identity) string {
 	var key strings.Builder
+	fmt.Fprintf(&key, "%#v\n", id)
 	for i := range passes {
 		one := judge.Candidates(c, passOf(i))
 		one.Starter = nil // always the same, and no text
@@ -353,27 +362,36 @@ func parkingKey(c judge.Config) string {
 
 // unpark hands out the candidates that wait for a repository; pools that are
 // empty where none do.
-func (p *python) unpark(repo string, c judge.Config) *parking {
+func (p *python) unpark(repo string, c judge.Config, id identity) *parking {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lot := p.parked[repo]
 	delete(p.parked, repo)
 	p.order = slices.DeleteFunc(p.order, func(r string) bool { return r == repo })
-	if lot != nil && lot.key == parkingKey(c) {
+	if lot != nil && lot.key == parkingKey(c, id) {
 		return lot
 	}
 	if lot != nil {
 		p.ending.Go(lot.close)
 	}
-	empty := &parking{key: parkingKey(c)}
+	empty := &parking{key: parkingKey(c, id)}
 	for i := range passes {
 		empty.pools[i] = candidate.NewPool(p.ctx, judge.Candidates(c, passOf(i)), 0)
 	}
 	return empty
 }
 
+// parkNext starts candidates on what is there when the lanes have ended; whoever
+// asks then what they ran on is told that, too.
+func (p *python) parkNext(ctx context.Context, repo Repository, c judge.Config) {
+	p.forget()
+	if id, err := p.Identity(ctx, repo); err == nil { // the next replay says why
+		p.park(repo.ID, c, id)
+	}
+}
+
 // park starts candidates for the next replay of a repository.
-func (p *python) park(repo string, c judge.Config) {
+func (p *python) park(repo string, c judge.Config, id identity) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	each := p.Config.Parked / passes / min(parkingRepos, max(1, len(p.Repositories)))
@@ -386,7 +404,7 @@ func (p *python) park(repo string, c judge.Config) {
 		delete(p.parked, oldest)
 		p.order = p.order[1:]
 	}
-	lot := &parking{key: parkingKey(c)}
+	lot := &parking{key: parkingKey(c, id)}
 	for i := range passes {
 		lot.pools[i] = candidate.NewPool(p.ctx, judge.Candidates(c, passOf(i)), each)
 	}

@@ -104,7 +104,7 @@ func TestWhatIsParkedIsKnownByAllThatItWasStartedWith(t *testing.T) {
 	defer p.Close()
 	c := judge.Config{Tree: "/trees", Library: "/library", Source: []string{"."}}
 	c.Kit.Dir, c.Kit.Python = "/kit", "/usr/bin/python3"
-	keys := map[string]string{parkingKey(c): "nothing"}
+	keys := map[string]string{parkingKey(c, identity{}): "nothing"}
 	for name, change := range map[string]func(*judge.Config){
 		"tree":        func(c *judge.Config) { c.Tree = "/other" },
 		"library":     func(c *judge.Config) { c.Library = "" },
@@ -117,7 +117,7 @@ func TestWhatIsParkedIsKnownByAllThatItWasStartedWith(t *testing.T) {
 	} {
 		other := c
 		change(&other)
-		key := parkingKey(other)
+		key := parkingKey(other, identity{})
 		if before, ok := keys[key]; ok {
 			t.Errorf("%s makes no difference to %s", name, before)
 		}
@@ -125,13 +125,47 @@ func TestWhatIsParkedIsKnownByAllThatItWasStartedWith(t *testing.T) {
 	}
 	again := c
 	again.Root, again.Sealed, again.Workers, again.Starter = "tree", "/sealed", 5, openSandbox{}
-	if parkingKey(again) != parkingKey(c) {
+	if parkingKey(again, identity{}) != parkingKey(c, identity{}) {
 		t.Error("what a candidate is not started with makes a difference")
 	}
-	key := parkingKey(c)
+	key := parkingKey(c, identity{})
 	for _, want := range []string{"TZ=UTC", "TZ=Pacific/Kiritimati", `"replay-a"`, `"replay-b"`, "/tmp/state.db"} {
 		if !strings.Contains(key, want) {
 			t.Errorf("%q is not in the key", want)
+		}
+	}
+}
+
+// Candidates that were started ahead are those of what stood there then.
+func TestParkedCandidatesGoWithTheirLibrary(t *testing.T) {
+	box := &numbered{started: map[string]int{}}
+	b := newBench(t, func(c *Config) { c.Sandbox, c.Parked = box, 8 })
+	lanes := newPython(b.Config, b.Data)
+	b.Runner.lanes = lanes
+	lib := filepath.Join(t.TempDir(), "lib")
+	must(t, os.Mkdir(lib, 0o755))
+	repo := b.Repositories[0]
+	repo.Library = lib
+	parent, err := b.trees.parent(shop)
+	must(t, err)
+	parked := func() int {
+		lanes.forget()
+		id, err := lanes.Identity(t.Context(), repo)
+		must(t, err)
+		ready, made, err := lanes.ready(t.Context(), repo)
+		must(t, err)
+		lot := lanes.unpark(shop, lanes.config(ready, made.kit, parent), id)
+		defer lot.close()
+		return lot.pools[0].Parked()
+	}
+	for replaced, want := range map[bool]bool{false: true, true: false} {
+		must(t, lanes.Park(t.Context(), repo, parent))
+		until(t, "they wait", func() bool { return lanes.Parked(shop) == 4 })
+		if replaced {
+			must(t, os.WriteFile(filepath.Join(lib, "m.py"), []byte("x = 1\n"), 0o644))
+		}
+		if n := parked(); n > 0 != want {
+			t.Errorf("replaced %v: %d candidates that were started before", replaced, n)
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -144,7 +145,7 @@ type Runner struct {
 	started time.Time
 
 	background sync.WaitGroup
-	receiving  chan struct{} // bounds packs that come in at the same time
+	concluding chan struct{} // bounds what is concluded in the background
 	stop       context.CancelFunc
 	life       context.Context
 }
@@ -174,7 +175,7 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{Config: c, repos: map[string]Repository{}, started: c.Now(), receiving: make(chan struct{}, 8)}
+	r := &Runner{Config: c, repos: map[string]Repository{}, started: c.Now(), concluding: make(chan struct{}, c.Workers)}
 	r.host, _ = os.Hostname() // a packet without it says less
 	for _, repo := range c.Repositories {
 		if err := repo.Build.check(); err != nil {
@@ -182,7 +183,7 @@ func New(ctx context.Context, c Config) (*Runner, error) {
 		}
 		r.repos[repo.ID] = repo
 	}
-	r.mirrors = &mirrors{git: gitPath, root: filepath.Join(c.Data, "mirrors"), log: c.Log, open: map[string]*mirror{}}
+	r.mirrors = &mirrors{git: gitPath, root: filepath.Join(c.Data, "mirrors"), log: c.Log, places: make(chan struct{}, 8), open: map[string]*mirror{}}
 	if !c.Beside {
 		r.mirrors.want = make(chan struct{}, 1)
 	}
@@ -452,6 +453,14 @@ func (r *Runner) later(c *judgement) error {
 			}
 			c.evidence = f.result
 		}
+		// As many at a time as there are workers: what a push names may take long to
+		// search, and nobody waits for it.
+		select {
+		case r.concluding <- struct{}{}:
+			defer func() { <-r.concluding }()
+		case <-r.life.Done():
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.life, r.Limits.Replay)
 		defer cancel()
 		if _, err := c.conclude(ctx); err != nil {
@@ -529,6 +538,9 @@ func FillMirror(ctx context.Context, data, repo, path string, idLength int) (int
 	if err != nil {
 		return 0, err
 	}
+	if err := ownData(data); err != nil {
+		return 0, fmt.Errorf("fill mirror: %w", err)
+	}
 	if err := os.MkdirAll(filepath.Join(data, "run"), 0o711); err != nil {
 		return 0, fmt.Errorf("fill mirror: %w", err)
 	}
@@ -539,6 +551,23 @@ func FillMirror(ctx context.Context, data, repo, path string, idLength int) (int
 		return 0, err
 	}
 	return m.add(ctx, path, filepath.Join(data, "run", "gitconfig"))
+}
+
+// ownData refuses a data directory of somebody else: the daemon could not change
+// what is made there, and root may make files anywhere.
+func ownData(data string) error {
+	var at syscall.Stat_t
+	err := syscall.Stat(data, &at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at %q: %w", data, err)
+	}
+	if own := os.Geteuid(); int(at.Uid) != own {
+		return fmt.Errorf("%q belongs to uid %d, and this is uid %d: run it as the user that hookd runs as", data, at.Uid, own)
+	}
+	return nil
 }
 
 // ByHand is the request of a replay by hand: the commit is judged from base,
@@ -571,13 +600,18 @@ func statIdentity(path string) (string, error) {
 }
 
 // libraryIdentity names everything below a library as it is now, without
-// reading it: a module that is altered in place is seen in no directory.
+// reading it: a module that is altered in place is seen in no directory. Where the
+// library is a link, it is what the link leads to.
 func libraryIdentity(root string) (string, error) {
 	if root == "" {
 		return "", nil
 	}
+	real, err := filepath.EvalSymlinks(root) // of a link nothing is walked
+	if err != nil {
+		return "", err
+	}
 	h := sha256.New()
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(real, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

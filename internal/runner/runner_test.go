@@ -724,3 +724,83 @@ func BenchmarkKnownVerdict(b *testing.B) {
 		}
 	}
 }
+
+// replacing are lanes whose library is replaced now and then.
+type replacing struct {
+	*fakeLanes
+	shelf atomic.Value
+}
+
+func (r *replacing) Identity(context.Context, Repository) (identity, error) {
+	return identity{Python: "p", Library: r.shelf.Load().(string), Version: "v"}, nil
+}
+
+// What was found while a library was replaced is nobody's result.
+func TestNothingIsKeptOfALibraryThatWasReplacedMeanwhile(t *testing.T) {
+	for upgraded, want := range map[string]int32{"old": 1, "new": 2} {
+		b := newBench(t, nil)
+		lanes := &replacing{fakeLanes: b.fake}
+		lanes.shelf.Store("old")
+		b.lanes = lanes
+		b.fake.run = func(context.Context, Repository, *sealed.Tree, Tree) (*sealedLanes, error) {
+			lanes.shelf.Store(upgraded)
+			return green(), nil
+		}
+		for range 2 {
+			if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+				t.Fatalf("%+v, %v", v, err)
+			}
+			lanes.shelf.Store("old")
+		}
+		if n := b.fake.runs.Load(); n != want {
+			t.Errorf("library %q after the first: judged %d times", upgraded, n)
+		}
+	}
+}
+
+// Root could write what hookd cannot then change; whose the data is fills it.
+func TestAMirrorIsFilledByWhomTheDataBelongsTo(t *testing.T) {
+	s := newSource(t)
+	s.commit(map[string]string{"a": "1"})
+	data := filepath.Join(t.TempDir(), "data")
+	must(t, os.Mkdir(data, 0o711))
+	if n, err := FillMirror(t.Context(), data, shop, s.dir, 40); n != 1 || err != nil {
+		t.Errorf("own: %d, %v", n, err)
+	}
+	foreign := "/" // of root
+	if os.Geteuid() == 0 {
+		foreign = filepath.Join(t.TempDir(), "data")
+		must(t, os.Mkdir(foreign, 0o711))
+		must(t, os.Chown(foreign, 12345, 12345))
+	}
+	if _, err := FillMirror(t.Context(), foreign, shop, s.dir, 40); err == nil || !strings.Contains(err.Error(), "belongs to uid") {
+		t.Errorf("of somebody else: %v", err)
+	}
+}
+
+// What is searched in the background is searched by as many as there are workers.
+func TestBackgroundSearchesAreBounded(t *testing.T) {
+	b := newBench(t, nil)
+	if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	packets := func() int { return strings.Count(b.log.String(), `"decided"`) }
+	for range cap(b.concluding) { // searches that take their time
+		b.concluding <- struct{}{}
+	}
+	before := packets()
+	next := b.source.commit(map[string]string{"README": "next"})
+	req := b.source.request(b.base, next)
+	req.Ref, req.Class, req.Background = "refs/heads/topic", replay.Topic, true
+	if v, err := b.Judge(t.Context(), req, b.source.fetch(next)); v.Outcome != replay.Recorded {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	until(t, "its lanes ran", func() bool { return b.fake.runs.Load() == 2 })
+	if n := packets(); n != before {
+		t.Errorf("%d packets, were %d", n, before)
+	}
+	for range cap(b.concluding) {
+		<-b.concluding
+	}
+	until(t, "it is decided", func() bool { return packets() > before })
+}

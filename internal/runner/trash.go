@@ -200,6 +200,9 @@ func (t *trash) drop(ctx context.Context, at *os.Root, dir, name string, depth i
 	}
 	info, err := at.Lstat(name)
 	if err == nil && info.IsDir() {
+		if info.Mode().Perm()&0o700 != 0o700 { // of a shelf, whose entries nobody lists
+			_ = at.Chmod(name, 0o700) // whoever opens it says what is wrong
+		}
 		return t.dropDir(ctx, at, dir, name, depth)
 	}
 	if err == nil {

@@ -210,3 +210,24 @@ func TestMakingRoomSaysWhetherThereWasAnything(t *testing.T) {
 		t.Error("room where nothing was")
 	}
 }
+
+// What a replay by hand left when it was killed goes, too: a directory that nobody
+// may list, not even who made it. (For root there is no such thing.)
+func TestWhatNobodyMayListIsThrownAway(t *testing.T) {
+	dir := t.TempDir()
+	shelf := filepath.Join(dir, "beside-1", "trees", "repo")
+	rubbish(t, shelf, 3, 0)
+	must(t, os.Chmod(shelf, unlisted))
+	bin, err := newTrash(filepath.Join(dir, "bin"), pace{tick: time.Millisecond, entries: 100})
+	must(t, err)
+	defer bin.close()
+	must(t, bin.put(filepath.Join(dir, "beside-1")))
+	until(t, "it is gone", func() bool {
+		bin.mu.Lock()
+		defer bin.mu.Unlock()
+		if len(bin.stuck) > 0 {
+			t.Fatalf("stuck: %v", bin.stuck)
+		}
+		return len(bin.items) == 0
+	})
+}

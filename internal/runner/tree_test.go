@@ -466,3 +466,55 @@ func grownName(raw string) string {
 	}
 	return strings.Join(parts, "/")
 }
+
+// nested is a tree of directories without a file: ten in each, so many levels deep.
+func (s source) nested(levels int) string {
+	s.t.Helper()
+	tree := s.gitIn("", "mktree")
+	for range levels {
+		var in strings.Builder
+		for _, name := range "abcdefghij" {
+			fmt.Fprintf(&in, "040000 tree %s\t%c\n", tree, name)
+		}
+		tree = s.gitIn(in.String(), "mktree")
+	}
+	return tree
+}
+
+// A push of ten objects names a hundred million directories: they are counted,
+// although none is laid out, and whoever lists a pushed tree comes to an end.
+func TestDirectoriesWithoutFilesAreCounted(t *testing.T) {
+	s := newSource(t)
+	few := s.commit(map[string]string{"a": "1"})
+	many := s.nested(8)
+	tip := s.git("commit-tree", "-m", "x", "-p", few, many)
+	m := testMirror(t, s, few, tip)
+	b := &builder{git: m.git, most: treeBounds}
+	if err := b.survey(t.Context(), many); !refused(err) {
+		t.Errorf("laid out anew: %v", err)
+	}
+	if _, err := b.difference(t.Context(), s.tree(few), many); !refused(err) {
+		t.Errorf("brought forward: %v", err)
+	}
+	if _, _, err := m.oracleTree(t.Context(), entry{mode: modeTree, id: many, path: "oracles"}); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("oracles: %v", err)
+	}
+}
+
+// Some are in nobody's way.
+func TestSomeDirectoriesWithoutFilesAreNoHarm(t *testing.T) {
+	s := newSource(t)
+	file := s.gitIn("1", "hash-object", "-w", "--stdin")
+	empty := s.nested(2)
+	first := s.gitIn("100644 blob "+file+"\ta\n", "mktree")
+	second := s.gitIn("100644 blob "+file+"\ta\n040000 tree "+empty+"\tb\n", "mktree")
+	ts := testTrees(t)
+	for _, tree := range []string{first, second, first} {
+		got, err := s.lay(ts, tree)
+		must(t, err)
+		if list := inventory(t, filepath.Join(got.Parent, got.Name)); len(list) != 2 { // itself and the file
+			t.Errorf("laid out: %v", list)
+		}
+		got.Release()
+	}
+}
