@@ -91,42 +91,17 @@ func outcome(err error) error {
 // survey judges a whole tree by names alone.
 func (b *builder) survey(ctx context.Context, tree string) error {
 	var sum weight
-	last := "."
 	return b.each(ctx, tree, func(l laying) error {
-		dir := path.Dir(l.path)
-		sum.entries += 1 + newDirectories(last, dir)
 		sum.names += int64(len(l.path))
-		last = dir
 		return sum.within(b.most)
 	})
 }
 
-// newDirectories says how many directories are on the way to dir that were not on
-// the way to last, which came before it.
-func newDirectories(last, dir string) int {
-	if dir == "." || dir == last || strings.HasPrefix(last, dir+"/") {
-		return 0
-	}
-	same := 0
-	for same < len(dir) && same < len(last) && dir[same] == last[same] {
-		same++
-	}
-	rest := dir[strings.LastIndexByte(dir[:same], '/')+1:]
-	if same == len(last) && dir[same] == '/' {
-		rest = dir[same+1:]
-	}
-	return 1 + strings.Count(rest, "/")
-}
-
 // each goes through the entries of a tree that are laid out.
 func (b *builder) each(ctx context.Context, tree string, do func(laying) error) error {
-	seen := 0
-	return b.git.records(ctx, func(record []byte) error {
-		if seen++; seen > b.most.entries { // of what is left out, too
-			return refuse("more than %d files and directories", b.most.entries)
-		}
+	return b.list(ctx, tree, func(record []byte) error {
 		e, err := treeRecord(record)
-		if err != nil || e.mode == modeTree { // counted: it may hold nothing but directories
+		if err != nil || e.mode == modeTree {
 			return err
 		}
 		f, err := b.judge(e)
@@ -134,6 +109,20 @@ func (b *builder) each(ctx context.Context, tree string, do func(laying) error) 
 			return err
 		}
 		return do(laying{e, f})
+	})
+}
+
+// list goes through everything that a tree has, and counts it: also what is left
+// out, and directories, which may hold nothing but directories. A tree is refused
+// for the number of its entries here, whatever else becomes of it.
+func (b *builder) list(ctx context.Context, tree string, do func(record []byte) error) error {
+	var seen weight
+	return b.git.records(ctx, func(record []byte) error {
+		seen.entries++
+		if err := seen.within(b.most); err != nil {
+			return err
+		}
+		return do(record)
 	}, b.git.spec("ls-tree", "-r", "-t", "-z", "--full-tree", tree))
 }
 
@@ -168,13 +157,7 @@ var errLarge = errors.New("the trees differ in too much")
 // through both trees before it prints the first thing in which they differ, and in
 // one of directories alone it finds nothing that it could print.
 func (b *builder) count(ctx context.Context, tree string) error {
-	seen := 0
-	return b.git.records(ctx, func([]byte) error {
-		if seen++; seen > b.most.entries {
-			return refuse("more than %d files and directories", b.most.entries)
-		}
-		return nil
-	}, b.git.spec("ls-tree", "-r", "-t", "-z", "--full-tree", tree))
+	return b.list(ctx, tree, func([]byte) error { return nil })
 }
 
 // difference finds what differs. It writes nothing.
