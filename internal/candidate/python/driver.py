@@ -326,8 +326,10 @@ def standard(module):
     top = module.split(".")[0]
     if names is not None:
         return top in names
+    if top in sys.builtin_module_names:  # some of them say nothing of where they are from, up to Python 3.8
+        return True
     origin = getattr(getattr(sys.modules.get(top), "__spec__", None), "origin", None) or ""
-    if origin in ("built-in", "frozen"):
+    if origin == "frozen":
         return True
     # encodings is always there, and always the interpreter's own
     base = sys.modules["encodings"].__file__.rpartition("/encodings/")[0] + "/"
