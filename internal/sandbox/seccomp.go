@@ -190,7 +190,10 @@ const fSetSig = 10 // F_SETSIG, asm-generic/fcntl.h
 
 func withoutNamespaces() []statement {
 	var p []statement
-	p = append(p, onCall(unix.SYS_IOCTL, append([]statement{argument(1)}, oneOf(noRequest, askedOfFiles...)...)...)...)
+	// What types into a terminal is answered as in tier 1: the kernel itself says
+	// ENOTTY of what is none, and who attacks his own filter could not tell.
+	p = append(p, onCall(unix.SYS_IOCTL, append([]statement{argument(1), test(jumpEqual, unix.TIOCSTI), end(notAllowed), test(jumpEqual, tiocLinux), end(notAllowed)},
+		oneOf(noRequest, askedOfFiles...)...)...)...)
 	p = append(p, onCall(unix.SYS_FCNTL, noneOf(1, append(sentBySignal, unix.F_SETLEASE)...)...)...)
 	for _, nr := range append(absentWithoutNamespaces, watchCalls...) {
 		p = append(p, onCall(nr, end(notThere))...)
