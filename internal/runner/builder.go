@@ -116,14 +116,7 @@ func (b *builder) each(ctx context.Context, tree string, do func(laying) error) 
 // out, and directories, which may hold nothing but directories. A tree is refused
 // for the number of its entries here, whatever else becomes of it.
 func (b *builder) list(ctx context.Context, tree string, do func(record []byte) error) error {
-	var seen weight
-	return b.git.records(ctx, func(record []byte) error {
-		seen.entries++
-		if err := seen.within(b.most); err != nil {
-			return err
-		}
-		return do(record)
-	}, b.git.spec("ls-tree", "-r", "-t", "-z", "--full-tree", tree))
+	return b.git.listTree(ctx, tree, b.most.entries, do)
 }
 
 func (b *builder) judge(e entry) (fate, error) {

@@ -70,6 +70,27 @@ func verb(spec proc.Spec) string {
 
 // records streams the NUL-ended records that a child prints.
 func (g git) records(ctx context.Context, each func(record []byte) error, spec proc.Spec) error {
+	return g.stream(ctx, func(out io.Reader) error { return splitNUL(out, each) }, spec)
+}
+
+// lines streams the lines that a child prints, the first bytes of long ones.
+func (g git) lines(ctx context.Context, each func(line []byte) error, spec proc.Spec) error {
+	return g.stream(ctx, func(out io.Reader) error { return splitLines(out, each) }, spec)
+}
+
+// listTree streams the records of everything that a tree has, directories too, and
+// refuses one that has more than most.
+func (g git) listTree(ctx context.Context, tree string, most int, each func(record []byte) error) error {
+	seen := 0
+	return g.records(ctx, func(record []byte) error {
+		if seen++; seen > most {
+			return refuse("more than %d files and directories", most)
+		}
+		return each(record)
+	}, g.spec("ls-tree", "-r", "-t", "-z", "--full-tree", tree))
+}
+
+func (g git) stream(ctx context.Context, read func(io.Reader) error, spec proc.Spec) error {
 	child, err := proc.Start(ctx, spec)
 	if err != nil {
 		return err
@@ -77,7 +98,7 @@ func (g git) records(ctx context.Context, each func(record []byte) error, spec p
 	if child.Stdin != nil {
 		_ = child.Stdin.Close()
 	}
-	if err := splitNUL(child.Stdout, each); err != nil {
+	if err := read(child.Stdout); err != nil {
 		child.Stop()
 		return err
 	}
@@ -112,6 +133,28 @@ func splitNUL(r io.Reader, each func([]byte) error) error {
 		}
 	}
 	return in.Err()
+}
+
+// maxLine is how much of a line is seen.
+const maxLine = 16 << 10
+
+func splitLines(r io.Reader, each func([]byte) error) error {
+	in := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, more, err := in.ReadLine()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := each(line); err != nil {
+			return err
+		}
+		for more && err == nil {
+			_, more, err = in.ReadLine()
+		}
+	}
 }
 
 // blobs streams the contents of blobs, in the order asked, without holding one

@@ -2,6 +2,8 @@ package runner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -257,7 +259,11 @@ func (c *judgement) withoutLanes(ctx context.Context, cause replay.Cause, why er
 func (c *judgement) conclude(ctx context.Context) (packet.Packet, error) {
 	c.fill()
 	facts, err := c.facts(ctx)
-	if err != nil {
+	var why *refusal
+	switch {
+	case errors.As(err, &why):
+		return packet.Packet{}, c.withoutLanes(ctx, replay.TreeRefused, why)
+	case err != nil:
 		return packet.Packet{}, err
 	}
 	decision := c.repo.Table.Decide(facts)
@@ -526,13 +532,27 @@ func (c *judgement) unapproved(ctx context.Context, facts policy.Facts) error {
 
 // moved says whether the protected paths of two commits differ.
 func (m *mirror) moved(ctx context.Context, a, b string, protected policy.Patterns) (bool, error) {
-	args := append([]string{"diff-tree", "-r", "-z", "--no-renames", "--name-only", "--ignore-submodules=none", a, b, "--"}, protected.Pathspecs()...)
-	moved := false
-	err := m.records(ctx, func(path []byte) error {
-		moved = moved || protected.Match(path)
-		return nil
-	}, m.spec(args...))
-	return moved, err
+	before, err := m.protectedDigest(ctx, a, protected)
+	if err != nil {
+		return false, err
+	}
+	after, err := m.protectedDigest(ctx, b, protected)
+	return before != after, err
+}
+
+// protectedDigest names everything at the protected paths of a commit. The trees are
+// listed, not compared: git holds a whole difference in memory before it prints any of
+// it, and few objects make a large one.
+func (m *mirror) protectedDigest(ctx context.Context, commit string, protected policy.Patterns) (string, error) {
+	h := sha256.New()
+	err := m.listTree(ctx, commit, treeBounds.entries, func(record []byte) error {
+		e, err := treeRecord(record)
+		if err == nil && e.mode != modeTree && protected.Match([]byte(e.path)) {
+			fmt.Fprintf(h, "%s\x00", record)
+		}
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // visibleFacts looks for sealed material in what the push brings.

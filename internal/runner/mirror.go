@@ -611,6 +611,11 @@ var mostPatch int64 = 256 << 20
 func (m *mirror) patchID(ctx context.Context, a, b string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patchTime)
 	defer cancel()
+	for _, commit := range []string{a, b} { // git holds the difference in memory
+		if err := m.listTree(ctx, commit, treeBounds.entries, func([]byte) error { return nil }); err != nil {
+			return "", err
+		}
+	}
 	diff, err := proc.Start(ctx, m.spec("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", a, b))
 	if err != nil {
 		return "", err

@@ -275,8 +275,15 @@ func TestADamagedMirrorIsMadeAnew(t *testing.T) {
 			must(t, os.RemoveAll(filepath.Join(b.Data, "verdicts")))
 			b.open(t, b.Data, nil)
 			last := b.source.commit(map[string]string{"README": "next\n"})
+			var told error
+			defer func() {
+				if t.Failed() {
+					t.Logf("last told: %v\n%s", told, b.log)
+				}
+			}()
 			until(t, "the mirror is whole", func() bool {
-				v, _ := b.judge(t, b.base, last)
+				var v replay.Verdict
+				v, told = b.judge(t, b.base, last)
 				return v.Outcome == replay.Eligible
 			})
 			if left, _ := filepath.Glob(filepath.Join(b.Data, "mirrors", asideName+"*")); len(left) > 1 {

@@ -417,18 +417,18 @@ func TestNewBlobsAreThoseOfThePush(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(s.dir, "evil"), []byte("only in the merge\n"), 0o644))
 	tip := s.commit(nil)
 	m := testMirror(t, s, tip)
-	for _, from := range []string{base, ""} {
-		ids, _, err := m.newBlobs(context.Background(), from, tip)
+	pushed := []string{"side\n", "added, then taken back\n", "main\n", "only in the merge\n"}
+	for from, want := range map[string][]string{base: pushed, "": append(slices.Clip(pushed), "old\n")} {
+		ids, at, err := m.newBlobs(context.Background(), from, tip)
 		must(t, err)
-		args := []string{"rev-list", "--objects", "--no-object-names", "--filter=object:type=blob", "--filter-provided-objects", tip}
-		if from != "" {
-			args = append(args, "^"+from)
+		var got []string
+		for _, id := range ids {
+			got = append(got, s.git("cat-file", "blob", id)+"\n")
 		}
-		want := strings.Fields(s.git(args...))
-		slices.Sort(ids)
+		slices.Sort(got)
 		slices.Sort(want)
-		if !slices.Equal(ids, want) {
-			t.Errorf("from %q: %v, want %v", from, ids, want)
+		if !slices.Equal(got, want) || len(at) != len(ids) {
+			t.Errorf("from %q: %q at %q, want %q", from, got, at, want)
 		}
 	}
 }

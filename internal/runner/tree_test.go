@@ -484,6 +484,18 @@ func TestDirectoriesWithoutFilesAreCounted(t *testing.T) {
 	if _, _, err := m.oracleTree(t.Context(), entry{mode: modeTree, id: many, path: "oracles"}); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("oracles: %v", err)
 	}
+	if _, err := m.moved(t.Context(), few, tip, testPaths(t).protected); !refused(err) {
+		t.Errorf("protected paths: %v", err)
+	}
+	if _, err := m.patchID(t.Context(), few, tip); !refused(err) {
+		t.Errorf("patch id: %v", err)
+	}
+	// In the middle of a push it is in nobody's way, and hides nothing.
+	last := s.git("commit-tree", "-m", "x", "-p", s.git("commit-tree", "-m", "x", "-p", few, many), "-p", few, s.tree(s.commit(map[string]string{"b": "new"})))
+	m = testMirror(t, s, few, last)
+	if ids, at, err := m.newBlobs(t.Context(), few, last); err != nil || len(ids) != 1 || !slices.Equal(at, []string{"b"}) {
+		t.Errorf("new blobs: %q at %q, %v", ids, at, err)
+	}
 }
 
 // Some are in nobody's way.

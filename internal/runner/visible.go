@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -188,50 +189,29 @@ func (m *mirror) search(ctx context.Context, n *needles, base, tip string) (visi
 	return v, nil
 }
 
-// newBlobs lists the blobs that the commits add or alter, and where.
+// newBlobs lists the blobs that the commits bring, and where one of each stands.
+// Each object is looked at once: few of them can name millions of paths, in any
+// commit of a push.
 func (m *mirror) newBlobs(ctx context.Context, base, tip string) (ids, at []string, err error) {
-	args := []string{"log", "--format=", "--raw", "-c", "-z", "-r", "--root", "--no-renames", "--no-abbrev",
-		"--full-index", "--ignore-submodules=none", "--no-show-signature", "--end-of-options", tip}
+	args := []string{"rev-list", "--objects", "--filter=object:type=blob", "--filter-provided-objects", "--end-of-options", tip}
 	if base != "" {
 		args = append(args, "^"+base)
 	}
-	seen := map[string]bool{}
-	var pending []string // ids of the record whose path comes next
-	err = m.records(ctx, func(record []byte) error {
-		if pending == nil {
-			head := strings.TrimLeft(string(record), "\n")
-			if head == "" {
-				return nil // the end of a commit
-			}
-			if head[0] != ':' {
-				return fmt.Errorf("git log prints %.200q", head)
-			}
-			pending = blobOf(head)
-			return nil
+	err = m.lines(ctx, func(line []byte) error {
+		id, path, _ := strings.Cut(string(line), " ")
+		if !isID(id) {
+			return fmt.Errorf("git rev-list prints %.200q", line)
 		}
-		for _, id := range pending {
-			if !seen[id] && len(ids) < maxSearchBlobs {
-				seen[id] = true
-				ids, at = append(ids, id), append(at, string(record))
-			}
+		if ids, at = append(ids, id), append(at, path); len(ids) >= maxSearchBlobs {
+			return errEnough
 		}
-		pending = nil
 		return nil
 	}, m.spec(args...))
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return ids, at, err
 }
 
-// blobOf reads ":<modes> <ids> <status>", of a merge with one more mode and id a
-// parent, and answers the blob on the new side, in a list that is not nil.
-func blobOf(head string) []string {
-	parents := len(head) - len(strings.TrimLeft(head, ":"))
-	words := strings.Split(strings.TrimLeft(head, ":"), " ")
-	if parents == 0 || len(words) != 2*(parents+1)+1 {
-		return []string{}
-	}
-	mode, id := words[parents], words[2*parents+1]
-	if mode == modeSubmodule || strings.Trim(id, "0") == "" {
-		return []string{}
-	}
-	return []string{id}
-}
+// errEnough ends a child that has said enough.
+var errEnough = errors.New("enough")
