@@ -281,7 +281,6 @@ func readLimits(v value) Limits {
 	f := v.mapping("call", "load", "property", "lane", "replay", "queue", "memory", "processes", "tmp")
 	l := Limits{
 		Call:      f.get("call").duration(10*time.Second, 10*time.Millisecond, time.Hour),
-		Load:      f.get("load").duration(30*time.Second, 10*time.Millisecond, time.Hour),
 		Property:  f.get("property").duration(time.Minute, 10*time.Millisecond, time.Hour),
 		Lane:      f.get("lane").duration(2*time.Minute, 10*time.Millisecond, 2*time.Hour),
 		Replay:    f.get("replay").duration(10*time.Minute, 10*time.Millisecond, 24*time.Hour),
@@ -290,6 +289,7 @@ func readLimits(v value) Limits {
 		Processes: f.get("processes").integer(64, 1, 10000),
 		Tmp:       f.get("tmp").size(64<<20, 1<<20, 1<<40),
 	}
+	l.Load = f.get("load").duration(min(30*time.Second, l.Lane), 10*time.Millisecond, time.Hour)
 	if l.Call > l.Property || l.Property > l.Lane || l.Lane > l.Replay {
 		v.fault("call %s, property %s, lane %s, replay %s: each must be at most the next", l.Call, l.Property, l.Lane, l.Replay)
 	}

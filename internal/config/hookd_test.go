@@ -67,6 +67,19 @@ func TestReportIsRequiredOnlyWhereItIsSaid(t *testing.T) {
 	}
 }
 
+func TestALimitOfLoadingThatNobodyWroteFitsIntoAShortLane(t *testing.T) {
+	for limits, want := range map[string]time.Duration{
+		"lane: 10s, property: 2s, call: 1s":           10 * time.Second,
+		"lane: 10s, property: 2s, call: 1s, load: 3s": 3 * time.Second,
+		"lane: 31s, property: 2s, call: 1s":           30 * time.Second,
+	} {
+		h, err := loadHookd(t, strings.Replace(goodHookd, "sandbox:", "limits: {"+limits+"}\nsandbox:", 1))
+		if err != nil || h.Limits.Load != want {
+			t.Errorf("%s: %v, %v", limits, h.Limits.Load, err)
+		}
+	}
+}
+
 func TestHookdFaults(t *testing.T) {
 	for name, c := range map[string]struct{ old, with, want string }{
 		"address":            {"tcp:127.0.0.1:7022", "7022", "hookd.yaml:3: listen[1]: is a number"},
