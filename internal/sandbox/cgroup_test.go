@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -186,17 +187,27 @@ func inGroup(t *testing.T, version string, modes ...string) bool {
 		return os.Getenv(groupEnv) == version
 	}
 	binary := copyOfSelf(t)
+	var all sync.WaitGroup
+	made := map[string][]string{}
 	for _, mode := range modes {
-		dirs := makeGroups(t, version == version2)
+		dirs := makeGroups(t, version == version2, mode)
 		if len(dirs) == 0 {
 			t.Skipf("this host has no control groups %s that root may make", version)
 		}
-		runAs(t, mode, binary, t.Name(), func(cmd *exec.Cmd) {
-			script := `for d in $DIRS; do echo $$ >"$d/cgroup.procs" || exit 99; done; exec "$0" "$@"`
-			cmd.Env = append(cmd.Env, groupEnv+"="+version, "DIRS="+strings.Join(dirs, " "))
-			cmd.Args = append([]string{"sh", "-c", script, cmd.Path}, cmd.Args[1:]...)
-			cmd.Path = "/bin/sh"
+		made[mode] = dirs
+	}
+	for mode, dirs := range made {
+		all.Go(func() {
+			runAs(t, mode, binary, t.Name(), func(cmd *exec.Cmd) {
+				script := `for d in $DIRS; do echo $$ >"$d/cgroup.procs" || exit 99; done; exec "$0" "$@"`
+				cmd.Env = append(cmd.Env, groupEnv+"="+version, "DIRS="+strings.Join(dirs, " "))
+				cmd.Args = append([]string{"sh", "-c", script, cmd.Path}, cmd.Args[1:]...)
+				cmd.Path = "/bin/sh"
+			})
 		})
+	}
+	all.Wait()
+	for mode, dirs := range made {
 		for _, dir := range dirs {
 			if left := groupsIn(dir, ""); len(left) > 0 {
 				t.Errorf("as %s: groups are left: %q", mode, left)
@@ -208,8 +219,8 @@ func inGroup(t *testing.T, version string, modes ...string) bool {
 }
 
 // makeGroups makes a group in each hierarchy of the version that has one of the
-// controllers, and gives it to the test's user.
-func makeGroups(t *testing.T, unified bool) []string {
+// controllers, and gives it to a mode's user.
+func makeGroups(t *testing.T, unified bool, mode string) []string {
 	t.Helper()
 	var files [2]string
 	for i, name := range []string{"/proc/self/cgroup", "/proc/self/mountinfo"} {
@@ -224,7 +235,7 @@ func makeGroups(t *testing.T, unified bool) []string {
 		if h.unified != unified || h.own == "" {
 			continue
 		}
-		dir := filepath.Join(h.own, "sealgate-test-"+strconv.Itoa(os.Getpid()))
+		dir := filepath.Join(h.own, "sealgate-test-"+mode+"-"+strconv.Itoa(os.Getpid()))
 		err := os.Mkdir(dir, 0o755)
 		if errors.Is(err, unix.EROFS) {
 			continue
@@ -233,8 +244,9 @@ func makeGroups(t *testing.T, unified bool) []string {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { removeGroups(t, dir) })
+		user := userOfMode(mode)
 		for _, name := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
-			if err := os.Lchown(filepath.Join(dir, name), testUser, testUser); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := os.Lchown(filepath.Join(dir, name), user, user); err != nil && !errors.Is(err, os.ErrNotExist) {
 				t.Fatal(err)
 			}
 		}

@@ -164,6 +164,14 @@ func heldCaps() (caps []uintptr) {
 	return caps
 }
 
+// hurry waits a shorter time for what does not end.
+func hurry(t *testing.T) {
+	t.Helper()
+	before := reclaimFor
+	reclaimFor = 300 * time.Millisecond
+	t.Cleanup(func() { reclaimFor = before })
+}
+
 // Both killed at once: the next hookd ends what is left before it serves, and
 // another one that does not hold the lock does not.
 func TestReclaimEndsWhatBothLeft(t *testing.T) {
@@ -175,6 +183,7 @@ func TestReclaimEndsWhatBothLeft(t *testing.T) {
 	}
 	const mark = "28284271.2"
 	sb := openHere(t)
+	hurry(t)
 	slot := sb.share.First + 5
 	orphan := exec.Command("/bin/sh", "-c", "setsid -f /bin/sh -c 'while :; do /bin/sleep 0.01; done'; exec setsid -f sleep "+mark)
 	orphan.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(slot), Gid: uint32(slot), Groups: []uint32{}}}
@@ -214,6 +223,7 @@ func TestReclaimLeavesWhatOthersHoldAlone(t *testing.T) {
 		return
 	}
 	sb := openHere(t)
+	hurry(t)
 	slot := strconv.Itoa(sb.share.First + 5)
 	holder := exec.Command("/bin/sh", "-c", "setpriv --reuid="+slot+" --regid="+slot+" --clear-groups --inh-caps=-all --ambient-caps=-all sleep 28284271.4; true")
 	holder.SysProcAttr = &syscall.SysProcAttr{
@@ -280,6 +290,7 @@ func TestReclaimLeavesALiveHookdAlone(t *testing.T) {
 		return
 	}
 	sb := openHere(t)
+	hurry(t)
 	outRead, outWrite := pipe(t)
 	p, err := sb.Start(context.Background(), Spec{Argv: shell("echo up; read x <&3; echo $x"), Env: searchPath, Files: []*os.File{outRead}})
 	if err != nil {

@@ -67,8 +67,8 @@ func (sb *Sandbox) reclaim(ctx context.Context, uid int) error {
 }
 
 // reclaimFor is how long the leftovers of an earlier hookd may take to end. Each
-// that has to be swept takes time as well.
-const reclaimFor = 3 * time.Second
+// that has to be swept takes time as well. A variable for tests of what does not end.
+var reclaimFor = 3 * time.Second
 
 // orphaned reports whether a process of the range, which is there, hangs on
 // process 1 through nothing but the range: whoever started it has ended. What

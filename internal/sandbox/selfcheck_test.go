@@ -465,6 +465,7 @@ func TestHookdsOwnProbesBite(t *testing.T) {
 			t.Errorf("%s: %v", probe, holes)
 		}
 	}
+	sb.weaken = withWord("trap", "exit 0")
 	check("endless", sb.endless(ctx, time.Minute))
 	sb.weaken = both(withWord("total=", "total=1"), withWord("patience=", "patience=1"))
 	check("memory", sb.takeTooMuch(ctx, roundMemory, b))

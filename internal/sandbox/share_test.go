@@ -30,6 +30,7 @@ func TestOneShareHasOneSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hurry(t)
 	if hand, err := open(testCount, true); err == nil || !strings.Contains(err.Error(), "lock the share") {
 		if err == nil {
 			hand.Close()

@@ -232,7 +232,7 @@ func TestTierTwoLeavesNoFiles(t *testing.T) {
 		return
 	}
 	for name, script := range map[string]string{
-		"deep":      "d=os.environ['TMPDIR']; os.chdir(d)\nfor i in range(2500):\n  os.mkdir('d'); os.chdir('d'); open('f','w')",
+		"deep":      "d=os.environ['TMPDIR']; os.chdir(d)\nfor i in range(450):\n  os.mkdir('deep'*3); os.chdir('deep'*3); open('f','w')",
 		"closed":    "d=os.environ['TMPDIR']; os.makedirs(d+'/a/b/c'); open(d+'/a/b/c/f','w')\nfor x in ('/a/b/c','/a/b','/a',''): os.chmod(d+x, 0)",
 		"links":     "d=os.environ['TMPDIR']; os.symlink('/usr', d+'/usr'); os.symlink('..', d+'/up'); os.symlink('nowhere', d+'/no')",
 		"names":     "d=os.environ['TMPDIR']\nfor i in range(300): os.makedirs(d+'/%d/%d' % (i, i+1))",
@@ -254,6 +254,7 @@ func TestTierTwoBoundsTmp(t *testing.T) {
 	if sb == nil {
 		return
 	}
+	sb.weaken = editOrders(func(o *orders) { o.TmpEntries = 4000 })
 	for name, script := range map[string]string{
 		"bytes":                       "for i in range(1000):\n  open(os.environ['TMPDIR']+'/%d'%i,'w').write('x'*1000000); time.sleep(0.01)",
 		"many":                        "for i in range(10**7):\n  os.mkdir(os.environ['TMPDIR']+'/%d'%i)",
@@ -316,11 +317,11 @@ import os, time
 os.chdir(os.environ['TMPDIR'])
 while len(os.getcwd()) < 3600:
     os.mkdir('d' * 200); os.chdir('d' * 200)
-for i in range(20000):
+for i in range(10000):
     os.mknod('%d' % i, 0o100600)
 grow = os.open('grow', os.O_CREAT | os.O_RDWR, 0o600)
 os.unlink('grow')
-for i in range(4):
+for i in range(3):
     os.posix_fallocate(grow, 0, 40 << 20); time.sleep(0.3)
     os.ftruncate(grow, 0); time.sleep(0.3)
 `), Limits: Limits{Tmp: 16 << 20}})

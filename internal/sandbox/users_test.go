@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -39,16 +41,26 @@ const (
 	testCount = 16
 )
 
-// testUser is the user that root's tests run themselves again as. No other run of
-// these tests has it, so what still runs as it afterwards is ours to end.
-var testUser = 1_897_000_000 + os.Getpid()%100_000
+// modes are the users that root's tests run themselves again as, all at once: each
+// has an account and a range of its own, and no other run of these tests has them.
+var modes = []string{modeOwn, modeOnly, modeTwo}
 
-// testFirst begins a range that no other run of these tests has at the same time.
+// userOfMode is who a mode's run is. What still runs as it afterwards is ours to end.
+func userOfMode(mode string) int {
+	return 1_897_000_000 + os.Getpid()%100_000*len(modes) + slices.Index(modes, mode)
+}
+
+// firstOfMode begins the range of a mode's run.
+func firstOfMode(mode string) int {
+	return 1_898_000_000 + (os.Getpid()%100_000*len(modes)+slices.Index(modes, mode))*testCount
+}
+
+// testFirst begins the range of this process.
 var testFirst = func() int {
 	if n, err := strconv.Atoi(os.Getenv(firstEnv)); err == nil {
 		return n
 	}
-	return 1_898_000_000 + os.Getpid()%100_000*testCount
+	return firstOfMode(modeOnly)
 }()
 
 // asUser reports whether the test should go on here.
@@ -64,9 +76,11 @@ func asUser(tb testing.TB, run string) bool {
 		return true
 	}
 	binary := copyOfSelf(tb)
-	for _, mode := range []string{modeOwn, modeOnly, modeTwo} {
-		runAs(tb, mode, binary, run)
+	var all sync.WaitGroup
+	for _, mode := range modes {
+		all.Go(func() { runAs(tb, mode, binary, run) })
 	}
+	all.Wait()
 	return false
 }
 
@@ -100,7 +114,7 @@ func copyOfSelf(tb testing.TB) string {
 }
 
 func userArgs(mode string) []string {
-	id := fmt.Sprint(testUser)
+	id := fmt.Sprint(userOfMode(mode))
 	args := []string{"--reuid=" + id, "--regid=" + id, "--clear-groups"}
 	if mode != modeOnly {
 		const caps = "+setuid,+setgid,+kill"
@@ -113,7 +127,7 @@ func runAs(tb testing.TB, mode, binary, run string, prepare ...func(*exec.Cmd)) 
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 11*time.Minute)
 	defer cancel()
-	args := append(userArgs(mode), binary, "-test.v", "-test.timeout=10m")
+	args := append(userArgs(mode), binary, "-test.v", "-test.timeout=10m", "-test.parallel=4")
 	if strings.HasPrefix(run, "Benchmark") {
 		args = append(args, "-test.run=^$", "-test.bench=^"+run+"$", "-test.benchtime=40x")
 	} else {
@@ -121,17 +135,18 @@ func runAs(tb testing.TB, mode, binary, run string, prepare ...func(*exec.Cmd)) 
 	}
 	cmd := exec.CommandContext(ctx, "setpriv", args...)
 	cmd.Dir = filepath.Dir(binary)
-	cmd.Env = append(os.Environ(), modeEnv+"="+mode, firstEnv+"="+strconv.Itoa(testFirst), "HOME=/nonexistent", "TMPDIR=/tmp")
+	cmd.Env = append(os.Environ(), modeEnv+"="+mode, firstEnv+"="+strconv.Itoa(firstOfMode(mode)), "HOME=/nonexistent", "TMPDIR=/tmp")
 	for _, f := range prepare {
 		f(cmd)
 	}
 	if mode == modeTwo {
 		if err := sandboxtest.WithoutUserNamespaces(cmd); err != nil {
-			tb.Fatal(err)
+			tb.Errorf("as %s: %v", mode, err)
+			return
 		}
 	}
 	out, err := cmd.CombinedOutput()
-	endAllOf(testUser)
+	endAllOf(userOfMode(mode))
 	if err != nil {
 		tb.Errorf("as %s: %v\n%s", mode, err, out)
 		return
