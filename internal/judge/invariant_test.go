@@ -414,6 +414,7 @@ func TestNothingAboutAHiddenInvariantIsShown(t *testing.T) {
 }
 
 func TestLimitsEndARowAnInvariantAndTheLane(t *testing.T) {
+	t.Parallel()
 	tree := files{"slow.py": "import time\ndef hang(n):\n    time.sleep(600)\ndef nap(n):\n    time.sleep(0.7)\n    return n\n"}
 	many := entryClaim("nap", "slow:nap")
 	many.rows = "[" + strings.Repeat(`{"n": 1}, `, 19) + `{"n": 1}]`
@@ -428,16 +429,12 @@ func TestLimitsEndARowAnInvariantAndTheLane(t *testing.T) {
 	}
 	c.Limits = Limits{Lane: 2 * time.Second, Candidate: c.Limits.Candidate}
 	c.Workers = 1
-	start := time.Now()
 	outcomes = judgeClaims(t, c, First())
 	if o := outcomes["hang"]; o.OK || !o.TimedOut || !strings.Contains(o.Detail, "the lane's budget is used up") {
 		t.Error(o.summary())
 	}
 	if o := outcomes["nap"]; o.OK || o.Ran || !o.TimedOut || !strings.Contains(o.Detail, "before it began") {
 		t.Error(o.summary())
-	}
-	if took := time.Since(start); took > 40*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
 

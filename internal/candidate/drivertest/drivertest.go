@@ -37,9 +37,11 @@ type Driver struct {
 	Tmp string
 	// Env is the environment of the driver.
 	Env []string
-	// Every plays each so-manieth case alone, where the same driver has played all of
-	// them elsewhere; 0 is every case.
-	Every int
+	// Every plays each so-manieth case alone, from the one numbered First on, where the
+	// same driver has played all of them elsewhere; 0 is every case.
+	Every, First int
+	// Patience is how long one request may take, where a case does not say; 0 is 20 s.
+	Patience time.Duration
 	// Lacks names what the driver or its language does not have; such cases are
 	// skipped. Capabilities lists what may be named.
 	Lacks []string
@@ -55,8 +57,10 @@ func Capabilities() []string {
 	}
 }
 
-// request is how long one request may take, where a case does not say.
+// request is how long one request may take, where neither a case nor a driver says.
 const request = 20 * time.Second
+
+func (d Driver) patience() time.Duration { return or(d.Patience, request) }
 
 // Run plays every case with the driver and fails those that it does not keep.
 func Run(t *testing.T, d Driver) {
@@ -69,7 +73,7 @@ func Run(t *testing.T, d Driver) {
 		t.Fatalf("drivertest: %v", err)
 	}
 	for n, c := range cases {
-		if d.Every > 0 && n%d.Every != 0 {
+		if d.Every > 0 && n%d.Every != d.First {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
@@ -159,7 +163,7 @@ func play(t *testing.T, d Driver, c Case) {
 		}
 		_ = made.End()
 	}()
-	if err := made.Open(c.Root, request); err != nil {
+	if err := made.Open(c.Root, d.patience()); err != nil {
 		t.Fatal(err)
 	}
 	session := session{driver: d, candidate: made, tmp: tmp}

@@ -65,7 +65,7 @@ func dial(t *testing.T, d Driver, c candidate.Config) *line {
 		process.Kill()
 		_, _ = to.Close(), from.Close()
 	})
-	deadline := time.Now().Add(2 * request)
+	deadline := time.Now().Add(2 * d.patience())
 	if err := errors.Join(to.SetWriteDeadline(deadline), from.SetReadDeadline(deadline)); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func Dialogue(t *testing.T, d Driver, frames [][2]string) {
 		if res.Exit != 0 {
 			t.Errorf("after the end of its requests the driver ended with status %d: %.500q", res.Exit, res.Stderr)
 		}
-	case <-time.After(request):
+	case <-time.After(d.patience()):
 		t.Error("the driver goes on after the end of its requests")
 	}
 	if rest, err := candidate.ReadFrame(l.from); err == nil {

@@ -47,7 +47,7 @@ func (s *session) step(step Step) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	within := request
+	within := s.driver.patience()
 	if step.Within > 0 {
 		within = time.Duration(step.Within) * time.Millisecond
 	}
