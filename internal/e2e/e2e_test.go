@@ -127,6 +127,10 @@ type host struct {
 
 type hostKey struct{}
 
+// parked is how many candidates wait for the next push: scripts push once or twice,
+// and each that waits in vain costs as much as one that is asked.
+const parked = "parked: 2\n"
+
 // idle keeps git from looking after each command whether there is housekeeping to do,
 // and from writing its own files down to the disk: a script that wants either says so.
 const idle = "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[receive]\n\tautogc = false\n[core]\n\tfsync = none\n"
@@ -302,7 +306,7 @@ func startable(ts *testscript.TestScript, h *host, id string, opts map[string]st
 	if dir := opts["-seal"]; dir != "" {
 		tree = readTree(ts, ts.MkAbs(dir))
 	}
-	d, err := h.rig.Hookd("hookd", id, tree, opts["-more"]+"\n")
+	d, err := h.rig.Hookd("hookd", id, tree, parked+opts["-more"]+"\n")
 	ts.Check(err)
 	d.NoUserNamespaces = opts["-tier2"] != ""
 	if python := opts["-python"]; python != "" {
