@@ -141,6 +141,9 @@ func (m *mirror) haves(first []string) []string {
 func (m *mirror) keep(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.ended != nil { // another one may be in its place, which lacks the commit
+		return fmt.Errorf("keep commit %s: %w", id, m.ended)
+	}
 	if slices.Contains(m.arrivals.newest(recent), id) {
 		return nil
 	}

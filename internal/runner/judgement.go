@@ -580,6 +580,9 @@ func (c *judgement) patchID(ctx context.Context) error {
 		return nil
 	}
 	id, err := remember(&c.runner.memo, digestOf("patch", c.repo.ID, q.Base, q.New), func() (string, error) {
+		if err := errors.Join(c.bounded(ctx, q.Base), c.bounded(ctx, q.New)); err != nil {
+			return "", err
+		}
 		return c.mirror.patchID(ctx, q.Base, q.New)
 	})
 	if err != nil {
@@ -589,6 +592,19 @@ func (c *judgement) patchID(ctx context.Context) error {
 	}
 	c.record.PatchID = id
 	return nil
+}
+
+// bounded counts a commit's entries, unless its tree was laid out just now.
+func (c *judgement) bounded(ctx context.Context, commit string) error {
+	_, err := remember(&c.runner.memo, digestOf("bounded", c.repo.ID, commit), func() (bool, error) {
+		if commit == c.req.New && !c.laidOut.IsZero() {
+			return true, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, patchTime)
+		defer cancel()
+		return true, c.mirror.bounded(ctx, commit)
+	})
+	return err
 }
 
 // addIDs says in each row what it is about, and shows what may be shown.

@@ -128,8 +128,12 @@ func (ms *mirrors) examine(ctx context.Context, id string, m *mirror) {
 		err = m.whole(ctx)
 	}
 	ms.mu.Lock()
+	if err == nil {
+		return
+	}
 	if !errors.Is(err, errUnreadable) {
-		if err != nil && ctx.Err() == nil {
+		delete(ms.mended, id) // nobody knows yet: the next fault has it looked at again
+		if ctx.Err() == nil {
 			ms.log.Error().Err(err).Str("mirror", m.dir).Msg("mirror not examined")
 		}
 		return
@@ -137,6 +141,7 @@ func (ms *mirrors) examine(ctx context.Context, id string, m *mirror) {
 	delete(ms.open, id)
 	m.end(errors.New("the mirror is damaged, and was put aside"))
 	if err := ms.putAside(id, err); err != nil {
+		delete(ms.mended, id)
 		ms.log.Error().Err(err).Str("mirror", m.dir).Msg("damaged mirror not put aside")
 	}
 }

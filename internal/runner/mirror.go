@@ -599,6 +599,11 @@ func await(ctx context.Context, try func() bool) error {
 	return nil
 }
 
+// bounded refuses a commit that has more entries than any that is judged.
+func (m *mirror) bounded(ctx context.Context, commit string) error {
+	return m.listTree(ctx, commit, treeBounds.entries, func([]byte) error { return nil })
+}
+
 // Bounds of the search for a patch id.
 const patchTime = 10 * time.Second
 
@@ -607,15 +612,11 @@ var mostPatch int64 = 256 << 20
 // patchID is git's stable patch id of the change from a to b; empty where there
 // is no change.
 //
-// It only helps people: it has a time of its own, so that a decision has the rest.
+// It only helps people: it has a time of its own, so that a decision has the rest. git
+// holds the difference in memory; look at bounded first.
 func (m *mirror) patchID(ctx context.Context, a, b string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patchTime)
 	defer cancel()
-	for _, commit := range []string{a, b} { // git holds the difference in memory
-		if err := m.listTree(ctx, commit, treeBounds.entries, func([]byte) error { return nil }); err != nil {
-			return "", err
-		}
-	}
 	diff, err := proc.Start(ctx, m.spec("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index", a, b))
 	if err != nil {
 		return "", err

@@ -298,6 +298,37 @@ func TestADamagedMirrorIsMadeAnew(t *testing.T) {
 	}
 }
 
+// A look at a mirror that the host cut short says nothing: the next fault has it
+// looked at again, and not only an hour later.
+func TestAMirrorThatCouldNotBeExaminedIsExaminedAgain(t *testing.T) {
+	b := newBench(t, nil)
+	if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	m, err := b.mirrors.at(t.Context(), shop, 40)
+	must(t, err)
+	packs, _ := filepath.Glob(filepath.Join(m.dir, "objects", "pack", "*.idx"))
+	if len(packs) == 0 {
+		t.Fatal("no pack")
+	}
+	must(t, errors.Join(os.Chmod(packs[0], 0o600), os.Truncate(packs[0], 0)))
+	busy, git := filepath.Join(t.TempDir(), "git"), m.path
+	must(t, os.WriteFile(busy, []byte("#!/bin/sh\necho 'fatal: Resource temporarily unavailable' >&2\nexit 128\n"), 0o700))
+	m.path = busy
+	b.mirrors.examine(t.Context(), shop, m)
+	if b.mirrors.open[shop] != m {
+		t.Fatal("put aside, although nobody could tell")
+	}
+	m.path = git
+	b.mirrors.examine(t.Context(), shop, m)
+	if b.mirrors.open[shop] == m {
+		t.Error("not looked at again")
+	}
+	if err := m.keep(strings.Repeat("a", 40)); err == nil {
+		t.Error("a commit was noted in the mirror that comes in its place")
+	}
+}
+
 // What another process is at work on is not taken away from under it.
 func TestCleaningLeavesWhatSomebodyWorksOn(t *testing.T) {
 	b := newBench(t, nil)
