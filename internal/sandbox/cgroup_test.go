@@ -451,7 +451,7 @@ func leftIsCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), victimEnv+"="+mark, "TMPDIR="+dir)
+	cmd.Env = append(os.Environ(), victimEnv+"="+mark, "TMPDIR="+dir, firstEnv+"="+strconv.Itoa(testFirst+testCount))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -468,7 +468,11 @@ func leftIsCleared(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	sb := openWith(t, Config{Scratch: dir})
+	c := Config{Scratch: dir}
+	if mode() != modeOnly {
+		c.UIDs = UIDs{First: testFirst + testCount, Count: testCount}
+	}
+	sb := openWith(t, c)
 	now := tops()
 	for _, top := range before {
 		if slices.Contains(now, top) {

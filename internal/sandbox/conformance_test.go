@@ -196,7 +196,7 @@ func TestConformance(t *testing.T) {
 // left is the processes of this run of the tests whose command line holds mark.
 func left(mark string) (found []int) {
 	for _, pid := range pids() {
-		if uid := userOf(pid); uid != os.Getuid() && (uid < testFirst || uid >= testFirst+testCount) {
+		if uid := userOf(pid); uid != os.Getuid() && (uid < testFirst || uid >= testFirst+2*testCount) {
 			continue
 		}
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -114,6 +114,13 @@ func (g *guard) keep(cmd *exec.Cmd) {
 	}
 }
 
+// number is the guard's process.
+func (g *guard) number() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pid
+}
+
 // told reports whether there is to be no guard any more.
 func (g *guard) told() bool {
 	g.mu.Lock()
@@ -164,12 +171,12 @@ func guardMain() error {
 	if err := dropInheritance(); err != nil {
 		return err
 	}
-	u, share := UIDs{First: n[0], Count: n[1]}, UIDs{First: n[2], Count: n[3]}
+	share := UIDs{First: n[2], Count: n[3]}
 	for _, wait := range guardLooks {
 		time.Sleep(wait)
 		endMarked(bwrapName(os.Args[3])+"\x00", func(int) bool { return true })
 		if share.Count > 0 {
-			sweepAll(u, share)
+			_ = sweepAllCommand(share).Run() // the next look, or the next hookd, does it again
 		}
 	}
 	return nil
@@ -178,19 +185,6 @@ func guardMain() error {
 // guardLooks are the pauses before each look of a guard: what hookd was starting
 // when it ended can appear a little later.
 var guardLooks = []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second}
-
-// sweepAll sweeps every uid of share in which something runs.
-func sweepAll(u, share UIDs) {
-	done := map[int]bool{}
-	for range share.Count {
-		pid, uid := processIn(share)
-		if pid == 0 || done[uid] {
-			return
-		}
-		done[uid] = true
-		_ = sweepCommand(u, uid, "").Run() // seen again at the next look
-	}
-}
 
 // endMarked kills the bubblewraps whose command line begins so and that are
 // wanted; all that is in their pid namespace ends with them.
@@ -237,6 +231,38 @@ func (sb *Sandbox) place() string {
 func (sb *Sandbox) newToken() string { return sb.place() + "-" + rand.Text() }
 
 func (sb *Sandbox) guardWords() []string { return []string{guardName, sb.place()} }
+
+// inUse reports the guard of another hookd of this user's, which lives and has some of
+// this sandbox's slots: with another data directory nothing else tells of it.
+func (sb *Sandbox) inUse(own int) (pid int) {
+	if !sb.ownUIDs {
+		return 0
+	}
+	for _, pid := range pids() {
+		if pid == own || !marked(pid, []byte(guardName+"\x00")) || !alive(pid) || userOf(pid) != os.Getuid() {
+			continue
+		}
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+		if len(words) != 8 || words[2] != strconv.Itoa(parentOf(pid)) {
+			continue // orphaned: see relieve
+		}
+		first, err1 := strconv.Atoi(words[6])
+		count, err2 := strconv.Atoi(words[7])
+		if err1 == nil && err2 == nil && first < sb.share.First+sb.share.Count && sb.share.First < first+count {
+			return pid
+		}
+	}
+	return 0
+}
+
+// alone refuses where another hookd has some of this sandbox's slots.
+func (sb *Sandbox) alone(own int) error {
+	if pid := sb.inUse(own); pid != 0 {
+		return fmt.Errorf("user ids %d to %d: hookd process %d has some of them: give each hookd a range of its own", sb.share.First, sb.share.First+sb.share.Count-1, parentOf(pid))
+	}
+	return nil
+}
 
 // relieve sees the guard of an earlier hookd at this place gone: at its work it
 // would end what this one starts. Whoever may end what is left takes its place;

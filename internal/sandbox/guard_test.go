@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -58,7 +60,7 @@ func ofHookd(mark string) (found []string) {
 			continue
 		}
 		uid := int(st.Uid)
-		if uid >= testFirst && uid < testFirst+testCount {
+		if uid >= testFirst && uid < testFirst+2*testCount {
 			found = append(found, fmt.Sprintf("%d of uid %d", pid, uid))
 			continue
 		}
@@ -172,45 +174,194 @@ func hurry(t *testing.T) {
 	t.Cleanup(func() { reclaimFor = before })
 }
 
-// Both killed at once: the next hookd ends what is left before it serves, and
-// another one that does not hold the lock does not.
-func TestReclaimEndsWhatBothLeft(t *testing.T) {
-	if !asUser(t, t.Name()) {
+// died writes what a hookd of this range leaves in its scratch directory when it is
+// killed, with the range and the time of the host's start as they are given.
+func died(t *testing.T, scratch string, u UIDs, boot string) {
+	t.Helper()
+	if boot == "" {
+		data, err := os.ReadFile(bootFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		boot = strings.TrimSpace(string(data))
+	}
+	share := u.share(false)
+	path := filepath.Join(scratch, fmt.Sprintf("share-%d-%d.lock", share.First, share.Count))
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%d %d %s\n", u.First, u.Count, boot), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// orphanAs starts a command as a slot, whose parent is process 1. It holds the second
+// end of a pipe.
+func orphanAs(t *testing.T, slot int, argv []string) (ends *os.File) {
+	t.Helper()
+	r, w := pipe(t)
+	thread := startSpawner()
+	defer thread.stop()
+	cmd := exec.Command("/usr/bin/setsid", append([]string{"-f"}, argv...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(slot), Gid: uint32(slot), Groups: []uint32{}}}
+	cmd.Dir, cmd.ExtraFiles = "/", []*os.File{w}
+	if err := thread.start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	return r
+}
+
+// hasEnded reports whether nobody holds the second end any more.
+func hasEnded(r *os.File, within time.Duration) bool {
+	_ = r.SetReadDeadline(time.Now().Add(within))
+	_, err := r.Read(make([]byte, 1))
+	return errors.Is(err, io.EOF)
+}
+
+// Both killed at once: the next hookd ends what is left before it serves, where its
+// data directory says that it had the range and did not end well. Without that, what
+// runs there is somebody's.
+func TestReclaimEndsWhatItsOwnRecordNames(t *testing.T) {
+	if !asUser(t, t.Name()) || mode() == modeOnly {
 		return
 	}
-	if mode() == modeOnly {
-		return
-	}
-	const mark = "28284271.2"
-	sb := openHere(t)
 	hurry(t)
-	slot := sb.share.First + 5
-	orphan := exec.Command("/bin/sh", "-c", "setsid -f /bin/sh -c 'while :; do /bin/sleep 0.01; done'; exec setsid -f sleep "+mark)
-	orphan.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(slot), Gid: uint32(slot), Groups: []uint32{}}}
-	orphan.Dir = "/"
-	if err := sb.thread.start(orphan); err != nil {
-		t.Fatal(err)
-	}
-	if err := orphan.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	sb.Close()
-	c := Config{UIDs: sb.config.UIDs}
-	if other, err := Open(context.Background(), c); err == nil || !strings.Contains(err.Error(), "of the sandbox's range") {
-		t.Errorf("opened over somebody's processes: %v", err)
+	u := UIDs{First: testFirst, Count: testCount}
+	scratch := reachable(t)
+	c := Config{UIDs: u, Scratch: scratch, Reclaim: true}
+	orphan := orphanAs(t, testFirst+7, []string{"/bin/sh", "-c", "while :; do /bin/sleep 0.01; done"})
+	for name, refused := range map[string]func() Config{
+		"no record":                                 func() Config { return c },
+		"a record of another range":                 func() Config { died(t, scratch, UIDs{u.First, u.Count + 1}, ""); return c },
+		"a record from before the host was started": func() Config { died(t, scratch, u, "5e3f1c52"); return c },
+		"a record, and the lock is not asked for":   func() Config { died(t, scratch, u, ""); return Config{UIDs: u, Scratch: scratch} },
+		"a record in another directory":             func() Config { died(t, scratch, u, ""); return Config{UIDs: u, Scratch: reachable(t), Reclaim: true} },
+	} {
+		if err := os.RemoveAll(filepath.Join(scratch, fmt.Sprintf("share-%d-%d.lock", u.First+2, u.Count-2))); err != nil {
+			t.Fatal(err)
+		}
+		other, err := Open(context.Background(), refused())
 		if err == nil {
 			other.Close()
 		}
+		if err == nil || !strings.Contains(err.Error(), "of the sandbox's range") || hasEnded(orphan, time.Millisecond) {
+			t.Errorf("%s: somebody's process is no hindrance, or was ended: %v", name, err)
+		}
 	}
-	c.Reclaim = true
+	died(t, scratch, u, "")
+	// Who forks and ends all the time is in no list for long enough to be looked at.
+	comet := orphanAs(t, testFirst+3, python("import os,time\nend=time.time()+60\nwhile time.time()<end:\n if os.fork(): os._exit(0)"))
 	next, err := Open(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer next.Close()
-	if pid, uid := processIn(c.UIDs); pid != 0 && uid == slot {
-		t.Errorf("process %d of the earlier hookd still runs", pid)
+	if !hasEnded(orphan, 5*time.Second) || !hasEnded(comet, 5*time.Second) {
+		t.Error("something of the earlier hookd still runs")
 	}
+	if r := run(t, next, Spec{Argv: shell("exit 4")}); r.Exit != 4 {
+		t.Errorf("%+v", r)
+	}
+	if again := (&Sandbox{config: c, lock: next.lock}); true {
+		if unwell, err := again.endedBadly(); err != nil || !unwell {
+			t.Errorf("while it works its record is %t, %v", unwell, err)
+		}
+	}
+	next.Close()
+	late := orphanAs(t, testFirst+7, []string{"/bin/sleep", "60"})
+	if other, err := Open(context.Background(), c); err == nil || hasEnded(late, time.Millisecond) {
+		if err == nil {
+			other.Close()
+		}
+		t.Error("one that ended well has left something")
+	}
+	sweepHere(t)
+}
+
+// The sweep of a share sees nothing of what it ends: every slot, and nobody else.
+func TestAShareIsSweptUnseen(t *testing.T) {
+	if !asUser(t, t.Name()) || mode() == modeOnly {
+		return
+	}
+	share := UIDs{First: testFirst + 2, Count: 3}
+	var in []*os.File
+	for i := range share.Count {
+		in = append(in, orphanAs(t, share.First+i, []string{"/bin/sleep", "60"}))
+	}
+	outside := orphanAs(t, share.First+share.Count, []string{"/bin/sleep", "60"})
+	self := exec.Command("/bin/sleep", "60")
+	if err := self.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sb := &Sandbox{share: share, thread: startSpawner()}
+	defer sb.thread.stop()
+	if err := sb.sweepUnseen(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range in {
+		if !hasEnded(r, 5*time.Second) {
+			t.Errorf("slot %d was not swept", i)
+		}
+	}
+	if hasEnded(outside, time.Millisecond) || !alive(self.Process.Pid) {
+		t.Error("somebody outside of the share was ended")
+	}
+	_ = self.Process.Kill()
+	_ = self.Wait()
+	more := sweepAllCommand(share)
+	more.SysProcAttr.AmbientCaps = append(more.SysProcAttr.AmbientCaps, unix.CAP_KILL)
+	none := sweepAllCommand(share)
+	none.SysProcAttr.AmbientCaps = nil
+	mine := sweepAllCommand(UIDs{First: os.Getuid() - 1, Count: 3})
+	root := sweepAllCommand(UIDs{First: 0, Count: 3})
+	for name, cmd := range map[string]*exec.Cmd{"with the right to kill": more, "with no right": none, "its own user": mine, "root": root} {
+		if err := sb.thread.start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Errorf("%s: a sweeper went to work", name)
+		}
+	}
+	sweepHere(t)
+}
+
+// sweepHere ends what a test has left in this process's range.
+func sweepHere(tb testing.TB) {
+	tb.Helper()
+	sb := &Sandbox{share: UIDs{First: testFirst + 2, Count: testCount - 2}, thread: startSpawner()}
+	defer sb.thread.stop()
+	if err := sb.sweepUnseen(context.Background()); err != nil {
+		tb.Error(err)
+	}
+}
+
+// Another data directory does not make a range free that a live hookd has, whether it
+// runs something or not.
+func TestARangeHasOneHookdWhateverItsDirectory(t *testing.T) {
+	if !asUser(t, t.Name()) || mode() == modeOnly {
+		return
+	}
+	sb := openHere(t)
+	for name, u := range map[string]UIDs{"the same range": {testFirst, testCount}, "one that overlaps": {testFirst + testCount - 3, 9}} {
+		other, err := Open(context.Background(), Config{UIDs: u, Reclaim: true})
+		if err == nil {
+			other.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("hookd process %d has some of them", os.Getpid())) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	beside, err := Open(context.Background(), Config{UIDs: UIDs{testFirst + testCount, testCount}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside.Close()
+	sb.Close()
+	next, err := Open(context.Background(), Config{UIDs: UIDs{testFirst, testCount}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.Close()
 }
 
 // A process of the range that somebody else's process holds is not hookd's: a
@@ -254,7 +405,9 @@ func TestReclaimLeavesWhatOthersHoldAlone(t *testing.T) {
 		<-ended
 	}()
 	sb.Close()
-	next, err := Open(context.Background(), Config{UIDs: sb.config.UIDs, Reclaim: true})
+	scratch := reachable(t)
+	died(t, scratch, sb.config.UIDs, "")
+	next, err := Open(context.Background(), Config{UIDs: sb.config.UIDs, Reclaim: true, Scratch: scratch})
 	if err == nil {
 		next.Close()
 		t.Error("opened over somebody's process")

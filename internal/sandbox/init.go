@@ -11,10 +11,11 @@ import (
 // helpers are what this program is when it is started again under one of these
 // names: parts of the sandbox that must be processes of their own.
 var helpers = map[string]func() error{
-	wardenName: warden,
-	stageName:  stage,
-	sweepName:  sweeper,
-	guardName:  guardMain,
+	wardenName:   warden,
+	stageName:    stage,
+	sweepName:    sweeper,
+	sweepAllName: sweeperOfAll,
+	guardName:    guardMain,
 }
 
 // ready says that Init was called: without it a helper would run the program's

@@ -29,21 +29,30 @@ func (sb *Sandbox) clearRange(ctx context.Context) error {
 		}
 		return nil
 	}
-	last := 0
+	reclaim, last, unknown := sb.config.Reclaim && sb.unwell, 0, 0
 	for deadline := time.Now().Add(reclaimFor); ; {
 		pid, uid := processIn(sb.share)
 		if pid == 0 {
-			return nil
+			break
 		}
-		if sb.config.Reclaim && sb.orphaned(pid) {
-			// Something of a live hookd that is just ending can look so, but not twice.
-			if last == pid {
-				if err := sb.reclaim(ctx, uid); err != nil {
-					return err
-				}
-				deadline = time.Now().Add(reclaimFor)
+		state := byOthers
+		if reclaim {
+			state = sb.holder(pid)
+		}
+		if state == endedNow {
+			unknown++
+		}
+		// Something of a live hookd that is just ending can look so, but not twice. What
+		// is gone at every look forks and ends without a pause.
+		if state == orphan && last == uid || unknown >= looksForChain {
+			if err := sb.reclaim(ctx, uid); err != nil {
+				return err
 			}
-			last = pid
+			deadline, last, unknown = time.Now().Add(reclaimFor), 0, 0
+			continue
+		}
+		if last = 0; state == orphan {
+			last = uid
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("process %d runs as uid %d of the sandbox's range: give each hookd a range of its own, or end that process", pid, uid)
@@ -54,7 +63,14 @@ func (sb *Sandbox) clearRange(ctx context.Context) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+	if !reclaim {
+		return nil
+	}
+	return sb.sweepUnseen(ctx)
 }
+
+// looksForChain is how often in a row what is seen has ended before it was looked at.
+const looksForChain = 5
 
 func (sb *Sandbox) reclaim(ctx context.Context, uid int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, burying, errors.New("it does not end"))
@@ -70,31 +86,38 @@ func (sb *Sandbox) reclaim(ctx context.Context, uid int) error {
 // that has to be swept takes time as well. A variable for tests of what does not end.
 var reclaimFor = 3 * time.Second
 
-// orphaned reports whether a process of the range, which is there, hangs on
-// process 1 through nothing but the range: whoever started it has ended. What
-// anybody else's process holds (a container's, a login's, another hookd's) is not
-// ours to end. Where anything on the way ends while it looks, it does not know,
-// and says no.
-func (sb *Sandbox) orphaned(pid int) bool {
+// Who holds a process of the range.
+type holding uint8
+
+const (
+	byOthers holding = iota // somebody outside of the range
+	endedNow                // it, or whoever started it, has ended meanwhile
+	orphan                  // process 1, through nothing but the range
+)
+
+// holder says whether a process of the range hangs on process 1 through nothing but
+// the range: whoever started it has ended. What anybody else's process holds (a
+// container's, a login's, another hookd's) is not ours to end.
+func (sb *Sandbox) holder(pid int) holding {
 	u := sb.config.UIDs
 	for range 1000 {
 		parent := parentOf(pid)
 		if parent == 0 || !alive(pid) {
-			return false
+			return endedNow
 		}
 		if parent == 1 {
-			return true
+			return orphan
 		}
 		var st unix.Stat_t
 		if unix.Stat(fmt.Sprintf("/proc/%d", parent), &st) != nil {
-			return false
+			return endedNow
 		}
 		if id := int(st.Uid); id < u.First || id >= u.First+u.Count {
-			return false
+			return byOthers
 		}
 		pid = parent
 	}
-	return false
+	return byOthers
 }
 
 // The files that say whose a uid is. Variables for tests.

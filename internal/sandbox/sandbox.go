@@ -54,8 +54,9 @@ type Config struct {
 	// "none", or, when empty, hookd's own group where it may make some there. Without
 	// them a command's memory is looked at a few times a second.
 	Cgroup string
-	// Reclaim ends what an earlier hookd left running in the range of uids. Only
-	// who holds the lock of the data directory may ask for it.
+	// Reclaim ends what an earlier hookd left running in the range of uids, where
+	// Scratch says that it had the range and did not end well since the host was
+	// started. Only who holds the lock of the data directory may ask for it.
 	Reclaim bool
 	// Beside runs next to a daemon that has the same range of uids, in the part of
 	// it that is kept for that.
@@ -89,6 +90,8 @@ type Sandbox struct {
 	share  UIDs   // the slots of the range that are this sandbox's
 	guard  *guard
 	lock   *os.File // on the share; nil where nobody else can have it
+	unwell bool     // who had the share before did not end well, since the host was started
+	begun  bool     // the lock's file says that this one is at work
 	groups *groups  // nil where there are none
 	// groupless says why there are none.
 	groupless string
@@ -161,7 +164,13 @@ func (sb *Sandbox) open(ctx context.Context) error {
 	if err := sb.lockShare(ctx); err != nil {
 		return err
 	}
+	if err := sb.alone(0); err != nil {
+		return err
+	}
 	if err := sb.clearRange(ctx); err != nil {
+		return err
+	}
+	if err := sb.begin(); err != nil {
 		return err
 	}
 	if err := sb.openGroups(ctx); err != nil {
@@ -172,6 +181,9 @@ func (sb *Sandbox) open(ctx context.Context) error {
 		return err
 	}
 	sb.guard = g
+	if err := sb.alone(g.number()); err != nil { // both may have looked before
+		return err
+	}
 	return sb.climb(ctx)
 }
 
@@ -481,9 +493,7 @@ func (sb *Sandbox) Close() {
 		sb.thread.stop()
 	}
 	sb.groups.close()
-	if sb.lock != nil {
-		_ = sb.lock.Close()
-	}
+	sb.endWell()
 	if sb.temp {
 		_ = os.RemoveAll(sb.scratch)
 	}

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import mmap
 import os
-import platform
 import signal
 import socket
 import sys
@@ -17,7 +16,7 @@ MARK, HOST_PID, LEVEL = TOLD["mark"], int(TOLD["host"]), int(TOLD["level"])
 TMP = os.environ.get("TMPDIR", "/tmp")
 PARENT = os.getppid()
 libc = ctypes.CDLL(None, use_errno=True)
-X86 = platform.machine() == "x86_64"
+X86 = os.uname().machine == "x86_64"
 
 # Errors of an attack that was not made: nobody refused it.
 UNABLE = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EAGAIN, errno.EINTR, errno.EDQUOT)

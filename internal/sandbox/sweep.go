@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // sweepName is this program as a sweeper: with the uid of a slot and no
@@ -44,6 +47,64 @@ func sweeper() error {
 		return nil
 	}
 	return clearAway(dir)
+}
+
+// sweepAllName is this program as a sweeper of a whole share, which needs to see
+// nothing of what it ends: who forks and ends without a pause is in no list of
+// processes for long enough.
+const sweepAllName = "sealgate-sweep-all"
+
+// sweeperOfAll becomes one slot after the other and kills all that runs as it. It has
+// the right to become somebody else and no other.
+func sweeperOfAll() error {
+	if len(os.Args) != 3 {
+		return errors.New("want first and count")
+	}
+	first, err1 := strconv.Atoi(os.Args[1])
+	count, err2 := strconv.Atoi(os.Args[2])
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("read the share: %w", err)
+	}
+	if me := os.Getuid(); me == 0 || first <= 0 || count <= 0 || me >= first && me < first+count {
+		return fmt.Errorf("uid %d sweeps no slots from %d, %d", me, first, count)
+	}
+	runtime.LockOSThread() // what follows becomes this thread alone
+	for slot := first; slot < first+count; slot++ {
+		id := uintptr(slot)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, id, id, id); errno != 0 {
+			return fmt.Errorf("become slot %d: %w", slot, errno)
+		}
+		if err := slotWith(slot, 1<<unix.CAP_SETUID); err != nil {
+			return err
+		}
+		endAll()
+	}
+	return nil
+}
+
+// sweepAllCommand is a sweeper of all slots of a share.
+func sweepAllCommand(share UIDs) *exec.Cmd {
+	return &exec.Cmd{
+		Path: selfPath, Dir: "/", Env: []string{"GOMAXPROCS=1"},
+		Args:        []string{sweepAllName, fmt.Sprint(share.First), fmt.Sprint(share.Count)},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, AmbientCaps: []uintptr{unix.CAP_SETUID}},
+	}
+}
+
+// sweepUnseen ends whatever runs as a slot of this sandbox's share.
+func (sb *Sandbox) sweepUnseen(ctx context.Context) error {
+	var said strings.Builder
+	cmd := sweepAllCommand(sb.share)
+	cmd.Stderr = &said
+	if err := sb.thread.start(cmd); err != nil {
+		return fmt.Errorf("start a sweeper of all slots: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	defer stop()
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("sweep all slots: %w: %q", err, said.String())
+	}
+	return nil
 }
 
 // sweep ends everything that runs as a slot and clears its directory, if one is

@@ -50,9 +50,9 @@ func userOfMode(mode string) int {
 	return 1_897_000_000 + os.Getpid()%100_000*len(modes) + slices.Index(modes, mode)
 }
 
-// firstOfMode begins the range of a mode's run.
+// firstOfMode begins the range of a mode's run, and one more for a second hookd.
 func firstOfMode(mode string) int {
-	return 1_898_000_000 + (os.Getpid()%100_000*len(modes)+slices.Index(modes, mode))*testCount
+	return 1_898_000_000 + (os.Getpid()%100_000*len(modes)+slices.Index(modes, mode))*2*testCount
 }
 
 // testFirst begins the range of this process.
@@ -184,9 +184,12 @@ func openHere(tb testing.TB) *Sandbox {
 func openWith(tb testing.TB, c Config) *Sandbox {
 	tb.Helper()
 	if mode() != modeOnly {
-		c.UIDs = UIDs{First: testFirst, Count: testCount}
+		if c.UIDs.Count == 0 {
+			c.UIDs = UIDs{First: testFirst, Count: testCount}
+		}
+		sweepHere(tb) // a sandbox that a test has weakened may have left something
 	}
-	c.Reclaim = true // a sandbox that a test has weakened may have left something
+	c.Reclaim = true
 	c.Log = func(m string) { tb.Log(m) }
 	sb, err := Open(context.Background(), c)
 	if err != nil {

@@ -263,7 +263,11 @@ func becomeCommand(in io.Reader) error {
 
 // onlySlot refuses to be more than a slot: what a warden and a sweeper do would
 // with more rights be done to the whole host.
-func onlySlot(uid int) error {
+func onlySlot(uid int) error { return slotWith(uid, 0) }
+
+// slotWith is the same of the calling thread, which may hold some capabilities of the
+// first 32.
+func slotWith(uid int, held uint32) error {
 	r, e, s := unix.Getresuid()
 	if uid <= 0 || r != uid || e != uid || s != uid {
 		return fmt.Errorf("runs as uid %d, %d, %d and not as slot %d", r, e, s, uid)
@@ -273,9 +277,10 @@ func onlySlot(uid int) error {
 		return err
 	}
 	for _, d := range data {
-		if d.Effective|d.Permitted != 0 {
+		if (d.Effective|d.Permitted)&^held != 0 {
 			return errors.New("holds capabilities, which a slot has not")
 		}
+		held = 0
 	}
 	return nil
 }
