@@ -2,6 +2,7 @@ package judge
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -181,5 +182,121 @@ func TestWrongAnswersInNodeAreWrong(t *testing.T) {
 	}
 	if o := got["honest"]; !o.OK {
 		t.Errorf("the honest twin: %s", o.summary())
+	}
+}
+
+// What a property asks of Node and of programs, and how it is refused.
+var nodeProperties = []struct {
+	name, property, note string
+	holds                bool // on the code, and not on the bug
+}{
+	{name: "values", holds: true, property: `def holds(raw, candidate):
+    fee = candidate.call("node:lib/fees.js:fee", weight=40, express=True)
+    return fee == 440 and candidate.call("node:lib/fees.js:echo", [1, 0.5, None, {"a": ["\u00e9", -0.5]}, 1 << 60]) == [1, 0.5, None, {"a": ["\u00e9", -0.5]}, 1 << 60]
+`},
+	{name: "state", holds: true, property: `def holds(raw, candidate):
+    booked = [candidate.call("node:lib/fees.js:book", "k") for _ in range(3)]
+    return booked == [1, 2, 3] and candidate.call("node:lib/fees.js:fee", weight=1) == 123
+`},
+	{name: "error", holds: true, property: `def holds(raw, candidate):
+    try:
+        candidate.call("node:lib/fees.js:fail", 1)
+    except Exception as e:
+        return "RangeError" in str(e) and candidate.call("node:lib/fees.js:fee", weight=0) == 120
+    return False
+`},
+	{name: "iterator, map, set, bytes, later", holds: true, property: `def holds(raw, candidate):
+    got = candidate.call("node:lib/fees.js:many")
+    return got == [[0, 1, 2], {"k": 1}, {"x"}, b"\x01\x02", None] and candidate.call("node:lib/fees.js:later", 2) == 126
+`},
+	{name: "beside Python and a program", holds: true, property: `from lib import two
+def holds(raw, candidate):
+    done = candidate.call("exec:bin/up", "-x", stdin="abc")
+    return candidate.call("node:lib/fees.js:fee", weight=two()) == 126 and (done.returncode, done.stdout) == (0, b"-x ABC")
+`},
+	{name: "argument that is no JSON", note: "refused: what Node and programs take is JSON", property: `def holds(raw, candidate):
+    try:
+        candidate.call("node:lib/fees.js:echo", {1: 2})
+    except BaseException:
+        pass
+    return True
+`},
+	{name: "object that is none", note: "an object that is no plain data", property: `def holds(raw, candidate):
+    try:
+        candidate.call("node:lib/fees.js:odd")
+    except BaseException:
+        pass
+    return True
+`},
+	{name: "endless", note: "an iterator that goes on", property: `def holds(raw, candidate):
+    return candidate.call("node:lib/fees.js:endless") is not None
+`},
+	{name: "get", note: "candidate.call asks node:lib/fees.js:fee", property: `def holds(raw, candidate):
+    return candidate.get("node:lib/fees.js:fee") is not None
+`},
+	{name: "gone", note: "the candidate ended", property: `def holds(raw, candidate):
+    try:
+        candidate.call("node:lib/fees.js:exit")
+    except BaseException:
+        pass
+    return True
+`},
+	{name: "no such name", note: "did not load: lib/fees.js:none", property: `def holds(raw, candidate):
+    return candidate.call("node:lib/fees.js:none") is None
+`},
+	{name: "code that does not load", note: "did not load: broken.js", property: `def holds(raw, candidate):
+    return candidate.call("node:broken.js:velvet") is None
+`},
+}
+
+func TestPropertiesAskNodeAndPrograms(t *testing.T) {
+	fees := `'use strict';
+let booked = 0;
+exports.fee = ({weight, express = false}) => Math.min(500, 120 + 3 * weight + (express ? 200 : 0));
+exports.book = (key) => ++booked;
+exports.fail = (n) => { throw new RangeError('no ' + n); };
+exports.echo = (v) => v;
+exports.many = () => [(function* () { yield* [0, 1, 2]; })(), new Map([['k', 1]]), new Set(['x']), Buffer.from([1, 2]), undefined];
+exports.later = async (n) => exports.fee({weight: n});
+exports.odd = () => [new URL('http://h/')];
+exports.endless = function* () { for (;;) yield 1; };
+exports.exit = () => process.exit(0);
+`
+	bugs := map[string]string{"good": fees, "bug": strings.NewReplacer("3 * weight", "2 * weight", "++booked", "1", "RangeError", "Error", "(v) => v", "(v) => [...v].reverse()", "[0, 1, 2]", "[0, 1]").Replace(fees)}
+	for kind, text := range bugs {
+		s := scene{properties: files{}, tree: files{"lib/fees.js": text, "broken.js": "exports.f = (x) => x +;\n", "lib.py": "def two():\n    return 2\n", "bin/up": "#!/bin/sh\nprintf '%s ' \"$1\"; tr a-z A-Z\n"}}
+		for _, p := range nodeProperties {
+			s.properties[strings.ReplaceAll(p.name, " ", "_")] = p.property
+		}
+		c := s.config(t)
+		if err := os.Chmod(filepath.Join(c.Tree, "bin/up"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		c.Node = withNode(t, InvariantsConfig{}).Node
+		results, err := Properties(t.Context(), c, First())
+		if err != nil {
+			t.Fatal(err)
+		}
+		byID := map[string]Result{}
+		for _, r := range results {
+			byID[r.ID] = r
+		}
+		for _, p := range nodeProperties {
+			r := byID[strings.ReplaceAll(p.name, " ", "_")]
+			if r.Ran != p.holds || r.OK != (p.holds && kind == "good") || !strings.Contains(r.Note, p.note) || r.TimedOut {
+				t.Errorf("%s, on the %s: %s", p.name, kind, r.summary())
+			}
+		}
+		if r := byID["code_that_does_not_load"]; r.Loaded || !strings.Contains(r.Shown, "SyntaxError") || strings.Contains(r.Shown, "velvet") {
+			t.Error(r.summary())
+		}
+		if r := byID["no_such_name"]; r.Shown != "" {
+			t.Error(r.summary())
+		}
+		c.Node = candidate.Kit{}
+		c.Properties = c.Properties[len(c.Properties)-1:]
+		if results, err = Properties(t.Context(), c, First()); err != nil || results[0].Ran || !strings.Contains(results[0].Note, "this host has no Node for it") {
+			t.Errorf("%v %v", results, err)
+		}
 	}
 }

@@ -38,7 +38,9 @@ type propertyRun struct {
 	lane     *lane
 	slot     *slot
 	cand     *candidate.Candidate
+	node     *nodeCandidate // nil until the property asks Node
 	fixtures []File
+	start    func() (*candidate.Candidate, error) // one that drives Node
 	result   *Result
 	until    time.Time // of the property's budget
 	passed   []bool
@@ -74,6 +76,7 @@ func (l *lane) property(ctx context.Context, s *slot, p Property, result *Result
 		_ = r.cand.End()
 		return err
 	}
+	r.start = func() (*candidate.Candidate, error) { return candidate.Start(ctx, nodeCandidates(l.config, l.pass)) }
 	stop := context.AfterFunc(ctx, func() {
 		s.interrupt()
 		r.cand.Kill()
@@ -81,7 +84,12 @@ func (l *lane) property(ctx context.Context, s *slot, p Property, result *Result
 	err = r.run(ctx, p)
 	stop()
 	r.finish()
-	l.ending.Go(func() { l.endCandidate(r.cand, result) })
+	l.ending.Go(func() {
+		l.endCandidate(r.cand, result)
+		if r.node != nil {
+			l.endCandidate(r.node.Candidate, result)
+		}
+	})
 	if err == nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -248,6 +256,8 @@ func (r *propertyRun) take(letter byte, text []byte) ([]byte, error) {
 	switch letter {
 	case 'Q':
 		return r.relay(text)
+	case 'N':
+		return r.askNode(text)
 	case 'F':
 		return r.file(text)
 	case 'R':
@@ -274,12 +284,17 @@ func (r *propertyRun) relay(q []byte) ([]byte, error) {
 	reply, err := r.cand.Ask(q, limit)
 	var f *candidate.Fault
 	if errors.As(err, &f) {
-		r.fault(f, loading, silent)
+		r.fault(r.cand, f, loading, silent)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	return r.answer(reply, loading, silent)
+}
+
+// answer hands a reply on to the property, or decides what it means.
+func (r *propertyRun) answer(reply []byte, loading, silent bool) ([]byte, error) {
 	switch candidate.Kind(reply) {
 	case candidate.OK, candidate.Raise, candidate.Stop:
 		return append([]byte{'A'}, reply...), nil
@@ -312,14 +327,14 @@ func op(q []byte) string {
 }
 
 // fault decides about a candidate that did not answer as it should.
-func (r *propertyRun) fault(f *candidate.Fault, loading, silent bool) {
+func (r *propertyRun) fault(cand *candidate.Candidate, f *candidate.Fault, loading, silent bool) {
 	if f.Cause == candidate.Killed {
 		r.killed(f)
 		return
 	}
 	if loading {
 		r.result.TimedOut = f.Cause == candidate.Late
-		r.unloaded("the pushed code did not load: "+f.Detail, string(r.cand.Output()), silent)
+		r.unloaded("the pushed code did not load: "+f.Detail, string(cand.Output()), silent)
 		return
 	}
 	if f.Cause == candidate.Late && !time.Now().Before(r.until) {

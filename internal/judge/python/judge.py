@@ -4,8 +4,8 @@
 #
 # The main process reads orders on descriptor 3, reports on 4, and forks once a
 # property; the child of slot n talks to hookd on 5+2n and 6+2n. A frame of a
-# child opens with a letter: Q a request for the candidate, F a file of the
-# pushed tree, R a report. An answer opens with A (reply), B (bytes), E (refused).
+# child opens with a letter: Q a request for the candidate, N a call to Node, F a file
+# of the pushed tree, R a report. An answer opens with A (reply), B (bytes), E (refused).
 import _thread
 import abc
 import ast
@@ -69,6 +69,7 @@ REFUSALS = {
     "program": "a property cannot start a program or another process (%s); candidate.run runs one in the pushed tree",
     # answers that make no sense
     "answer": "an answer of the pushed code is refused: %s",
+    "foreign": "what Node and programs take is JSON (None, bool, int, float, str, lists and dictionaries of these), and what they give is plain data: %s",
     "nonsense": "an answer of the pushed code makes no sense: %s",
     "interrupted": "a request to the pushed code was interrupted by %s",
     "meanwhile": "the pushed code was asked (%s) while an answer of it was read",
@@ -651,9 +652,64 @@ STAGED = {"antigravity", "idlelib", "lib2to3", "test", "this", "tkinter", "turtl
 # ---------------------------------------------------------------- the exchange with the candidate
 
 
+class Foreign(Codec):
+    """What Node gives: plain data, everything inline."""
+
+    PLAIN = frozenset("i f u b dt tz".split())
+
+    def __init__(self):
+        Codec.__init__(self, 2)
+
+    def dec(self, v):
+        if type(v) is not list:
+            return v
+        tag, items = v[0], v[1:]
+        if tag == "L":
+            return [self.dec(x) for x in items]
+        if tag == "M":
+            return {self.dec(items[n]): self.dec(items[n + 1]) for n in range(0, len(items), 2)}
+        if tag == "G":
+            return {self.dec(x) for x in items}
+        if tag == "I" and items[0] is True:
+            return [self.dec(x) for x in items[1:]]
+        if tag == "I":
+            raise Bad("an iterator that goes on")
+        if tag not in self.PLAIN:
+            raise Bad("an object that is no plain data")
+        return Codec.dec(self, v)
+
+
+def in_json(v, depth=0):
+    """Arguments for Node, as JSON: by exact type, nothing else than JSON has."""
+    t = type(v)
+    if depth > MAX_DEPTH:
+        raise Bad("a value nested deeper than %d" % MAX_DEPTH)
+    if t is list:
+        return "[" + ",".join([in_json(x, depth + 1) for x in v]) + "]"
+    if t is dict:
+        if any(type(k) is not str for k in v):
+            raise Bad("a dictionary whose keys are no text")
+        return "{" + ",".join([dumps(k) + ":" + in_json(x, depth + 1) for k, x in v.items()]) + "}"
+    if t is float and v - v == 0:
+        return float.__repr__(v)
+    if t is int:
+        return hexless(v)
+    if v is None or t is bool or t is str:
+        return dumps(v)
+    raise Bad("a value of type %s" % t.__name__ if t is not float else "a number that is not finite")
+
+
+def hexless(n):
+    if n.bit_length() > 4096:
+        raise Bad("an integer of more than 4096 bits")
+    return int.__repr__(n)
+
+
+
 class Session(Codec):
     def __init__(self, incoming, outgoing, names):
         Codec.__init__(self, 2)
+        self.foreign = Foreign()
         self.incoming, self.outgoing = incoming, outgoing
         self.names = names
         self.live = weakref.WeakValueDictionary()  # handle -> proxy
@@ -915,6 +971,41 @@ class Session(Codec):
 
     def plain(self, target):
         return self.ask("plain", self.enc(target))
+
+    def node(self, entry, args, kwargs):
+        """Calls a function of Node's; hookd hands this to a process of its own."""
+        self.calls += 1
+        if args and kwargs:
+            refuse("foreign", "one object (keywords) or values by position, not both")
+        try:
+            text = in_json(kwargs if kwargs else list(args))
+        except Bad as e:
+            refuse("foreign", e)
+        with self.lock:
+            if self.around is not None:
+                self.around.look()
+            try:
+                write_frame(self.outgoing, "N" + dumps([entry, "named" if kwargs else "listed", text]))
+                reply = read_frame(self.incoming)
+            except Bad as e:
+                refuse("foreign", e)
+            except BaseException as e:
+                refuse("interrupted", type(e).__name__)
+            if not reply or reply[:1] != b"A":
+                os._exit(0)
+            try:
+                reply = loads(reply[1:].decode("ascii"))
+                said = reply[1]
+                if reply[0] == "ok":  # a value a call, and there was one
+                    tag, said = said
+                value = self.foreign.dec(said)
+            except Bad as e:
+                refuse("answer", e)
+            except Exception as e:
+                refuse("nonsense", type(e).__name__)
+        if reply[0] == "ok":
+            return value
+        raise RuntimeError(value)
 
     # -- out
 
@@ -1512,12 +1603,25 @@ class Candidate:
     """The second argument of holds(fixture_bytes, candidate)."""
 
     def call(self, entry, *args, **kwargs):
-        """Calls "package.module:function" of the pushed code."""
+        """Calls "package.module:function" of the pushed code, "node:path.js:function" of Node's,
+        or runs "exec:path" with args and what stdin= says."""
+        language, _, rest = str(entry).partition(":")
+        if language == "node":
+            return SESSION.node(rest, args, kwargs)
+        if language == "exec":
+            return self.run(["./" + rest, *args], **kwargs)
         return self.get(entry)(*args, **kwargs)
 
     def get(self, entry):
         """The object that "package.module:name" names."""
+        self.own(entry)
         return SESSION.ask("resolve", str(entry))
+
+    @staticmethod
+    def own(entry):
+        """Of Node and of programs there is nothing to hold in one's hand."""
+        if str(entry).startswith(("node:", "exec:")):
+            refuse("foreign", "candidate.call asks %s" % entry)
 
     def read(self, path):
         """The bytes of a file of the pushed tree."""
@@ -1554,6 +1658,7 @@ class Candidate:
 
     def patch(self, target, value=None, *, returns=_TOKEN):
         """Replaces "package.module:name" with a value, or with a function that returns one; "with" undoes it."""
+        self.own(target)
         given = value if returns is _TOKEN else returns
         return Patch(SESSION.ask("patch", str(target), SESSION.encoded(None, (given,), {})[1][0], returns is not _TOKEN))
 
