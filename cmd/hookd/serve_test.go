@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,6 +52,34 @@ func ok(t testing.TB, err error) {
 	}
 }
 
+// program builds hookd once for all tests; TestMain removes it.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "hookd-program-")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "hookd"), ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as installed
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build hookd: %w: %s", err, out)
+	}
+	return filepath.Join(dir, "hookd"), nil
+})
+
+var built string // the directory with the program
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hookd-")
@@ -61,11 +90,8 @@ func newRig(t testing.TB) *rig {
 	if ready := os.Getenv("SEALGATE_E2E_PROGRAMS"); ready != "" {
 		r.binary = filepath.Join(ready, "hookd")
 	} else {
-		build := exec.Command("go", "build", "-o", r.binary, ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as installed
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		r.binary, err = program()
+		ok(t, err)
 	}
 	ok(t, os.Mkdir(r.repo, 0o755))
 	r.git("init", "--quiet", "--initial-branch=main")
@@ -380,6 +406,37 @@ func TestReplayByHandSaysMergeOKAndExits(t *testing.T) {
 				t.Errorf("says nothing of its sandbox: %s", errs.String())
 			}
 		})
+	}
+}
+
+// An interpreter that the configuration names is asked what it needs before there is
+// a sandbox: hookd's rights are not its.
+func TestInterpretersInheritNoRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("only root can give hookd rights that it could hand on")
+		return
+	}
+	r := newRig(t)
+	r.ownUIDs()
+	asked := filepath.Join(r.dir, "asked")
+	ok(t, os.Mkdir(asked, 0o700))
+	ok(t, os.Chown(asked, hookdUser, hookdUser))
+	python := filepath.Join(r.dir, "python")
+	ok(t, os.WriteFile(python, []byte("#!/bin/sh\ngrep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status >>"+asked+"/rights\nexec /usr/bin/python3 \"$@\"\n"), 0o755))
+	file := filepath.Join(r.dir, "hookd.yaml")
+	yaml, err := os.ReadFile(file)
+	ok(t, err)
+	yaml = bytes.Replace(yaml, []byte("name: shop,"), []byte("name: shop, python: "+python+","), 1)
+	ok(t, os.WriteFile(file, yaml, 0o644))
+	out, _ := r.command("check-config", "--config", file).CombinedOutput()
+	rights, err := os.ReadFile(filepath.Join(asked, "rights"))
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for line := range strings.Lines(string(rights)) {
+		if !strings.HasPrefix(line, "CapInh") && strings.Trim(strings.Fields(line)[1], "0") != "" {
+			t.Errorf("an interpreter is asked with %s", line)
+		}
 	}
 }
 

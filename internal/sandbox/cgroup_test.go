@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -452,6 +453,7 @@ func leftIsCleared(t *testing.T) {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), victimEnv+"="+mark, "TMPDIR="+dir, firstEnv+"="+strconv.Itoa(testFirst+testCount))
+	cmd.SysProcAttr = &syscall.SysProcAttr{AmbientCaps: heldCaps()}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,8 @@ var ready atomic.Bool
 
 // Init is the first thing that main calls in a program that opens a Sandbox, and
 // in the TestMain of such tests: the sandbox starts the same program again as a
-// helper of its own, and then Init does not return.
+// helper of its own, and then Init does not return. What the program starts from then
+// on inherits no capability of it, but what the sandbox starts with some.
 func Init() {
 	if len(os.Args) > 0 {
 		if helper, ok := helpers[os.Args[0]]; ok {
@@ -35,5 +36,6 @@ func Init() {
 			os.Exit(0)
 		}
 	}
+	_ = clearAmbientEverywhere() // Open does it again, and says where it cannot be done
 	ready.Store(true)
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -68,6 +69,7 @@ func TestCommandsDieWithHookd(t *testing.T) {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), victimEnv+"="+mark, "TMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{AmbientCaps: heldCaps()}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
