@@ -63,6 +63,8 @@ type Outcome struct {
 	Killed bool
 	// Note is for maintainers only.
 	Note string
+
+	values []sum // a row's, where it gave any: see NoteValues
 }
 
 // lookAhead is how many items an iterator must go on for, beyond what is expected,
@@ -203,10 +205,10 @@ func outcomeOf(trials []*trial) (Outcome, error) {
 			return Outcome{}, err
 		}
 		if i == 0 || out.OK {
-			ran := out.Ran
+			ran, values := out.Ran, out.values
 			out = t.out
 			if i > 0 {
-				out.Ran = ran
+				out.Ran, out.values = ran, values
 				out.Note = prefixed("in a fresh process: ", out.Note)
 				out.Detail = short(prefixed("in a fresh process: ", out.Detail), maxDetail)
 			}
@@ -237,7 +239,7 @@ type trial struct {
 func (l *invariantLane) newTrial(v Invariant, until time.Time, byLane bool) *trial {
 	return &trial{
 		lane: l, v: v, until: until, byLane: byLane, names: candidate.Names{},
-		out: Outcome{ID: v.ID, Hidden: v.Hidden, Kind: v.Kind.String(), Loaded: true},
+		out: Outcome{ID: v.ID, Hidden: v.Hidden, Kind: v.Kind.String(), Loaded: true, values: make([]sum, len(v.Rows))},
 	}
 }
 
@@ -471,6 +473,7 @@ func (t *trial) row(i int) (goesOn bool, err error) {
 	}
 	values, ok := t.values(i, reply, repeat)
 	if ok {
+		t.out.values[i] = sumOf(t.names, values)
 		t.compare(i, values, expected)
 	}
 	return true, nil
@@ -615,6 +618,7 @@ func (t *trial) execRow(i int) (goesOn bool, err error) {
 		}
 		if first == nil {
 			first = r
+			t.out.values[i] = sumOf(nil, []candidate.Value{{Type: candidate.Int, Whole: r.status}, {Type: candidate.Bytes, Text: r.out}})
 			if why := t.judgeRan(i, *r); why != "" {
 				t.bad(i+1, "%s%s", why, complaint(stderr))
 				return true, nil

@@ -170,6 +170,8 @@ type Result struct {
 	Killed bool
 	// Note is for maintainers only: types, exception texts, refusals.
 	Note string
+
+	values map[string]sum // by fixture: see NoteResults
 }
 
 // Candidates is the configuration of the candidates of a pass, for a Pool.

@@ -44,6 +44,7 @@ type propertyRun struct {
 	result   *Result
 	until    time.Time // of the property's budget
 	passed   []bool
+	heard    sum  // of what its calls gave for this fixture
 	judged   int  // fixtures with a verdict
 	asked    bool // something other than an import has been sent
 	loaded   bool // the property is loaded: what happens now happens to a fixture
@@ -297,6 +298,7 @@ func (r *propertyRun) relay(q []byte) ([]byte, error) {
 func (r *propertyRun) answer(reply []byte, loading, silent bool) ([]byte, error) {
 	switch candidate.Kind(reply) {
 	case candidate.OK, candidate.Raise, candidate.Stop:
+		r.hear(reply)
 		return append([]byte{'A'}, reply...), nil
 	case candidate.Fail:
 		module, shown := candidate.Failed(reply)
@@ -447,6 +449,7 @@ func (r *propertyRun) fixture(said []json.RawMessage) error {
 		return errors.New("read from the judge: a verdict that makes no sense")
 	}
 	r.passed[n] = good
+	r.keep(r.fixtures[n].ID)
 	r.judged++
 	r.note(note)
 	return nil

@@ -55,6 +55,7 @@ func mergeOutcomes(list []judge.Invariant, results [passes][]judge.Outcome, beca
 			return nil, fmt.Errorf("pass %d: outcomes of other invariants than were asked", i+1)
 		}
 	}
+	judge.NoteValues(results[0], results[1])
 	coupled := map[string]bool{}
 	for _, id := range judge.CompareOutcomes(results[0], results[1]) {
 		coupled[id] = true
