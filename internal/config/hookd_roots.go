@@ -191,7 +191,70 @@ func (h Hookd) checkBound(dir string, secret []kept) []string {
 	if len(faults) > 0 {
 		return faults
 	}
-	return append(h.checkMode(real), socketsIn(real)...)
+	faults = append(h.checkWay(dir), h.checkMode(real)...)
+	return append(faults, socketsIn(real)...)
+}
+
+// mostLinks is how many links the kernel follows on one way.
+const mostLinks = 40
+
+// checkWay wants every link on the way from a name where nobody but its owner puts
+// another in its place; checkMode looks at the real path itself.
+func (h Hookd) checkWay(name string) []string {
+	at, ahead := "/", strings.Split(name, "/")
+	for links := 0; len(ahead) > 0; {
+		next := ahead[0]
+		switch ahead = ahead[1:]; next {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at)
+			continue
+		}
+		next = path.Join(at, next)
+		info, err := os.Lstat(next)
+		if err != nil {
+			return []string{"cannot be looked at: " + cause(err)}
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if links++; links > mostLinks {
+			return []string{"is behind too many links"}
+		}
+		if says := h.replaceable(next, info); says != "" {
+			return []string{"can be replaced: " + says}
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return []string{"cannot be looked at: " + cause(err)}
+		}
+		if path.IsAbs(target) {
+			at = "/"
+		}
+		ahead = append(strings.Split(target, "/"), ahead...)
+	}
+	return nil
+}
+
+// replaceable says how somebody else could put another link in the place of one.
+func (h Hookd) replaceable(link string, info fs.FileInfo) string {
+	if uid, _ := owner(info); h.Sandbox.has(uid) {
+		return fmt.Sprintf("the link %q belongs to user %d, which commands run as", link, uid)
+	}
+	for above := path.Dir(link); ; above = path.Dir(above) {
+		info, err := os.Stat(above)
+		if err != nil {
+			return fmt.Sprintf("%q cannot be looked at: %s", above, cause(err))
+		}
+		if says := h.writable(info); says != "" && info.Mode()&fs.ModeSticky == 0 {
+			return fmt.Sprintf("the link %q lies in %q, which %s", link, above, says)
+		}
+		if above == "/" {
+			return ""
+		}
+	}
 }
 
 // checkMode wants a directory that slots can read, and that they could not have
@@ -254,19 +317,46 @@ func (h Hookd) writable(info fs.FileInfo) string {
 	}
 }
 
-// socketsIn names the sockets of a directory: connecting to one is no reading,
+// mostShown bounds what is looked at of one directory. A variable for tests.
+var mostShown = 1_000_000
+
+// socketsIn names a socket in a directory or below it: connecting to one is no reading,
 // and no mount that cannot be written holds it.
 func socketsIn(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return []string{"cannot be read: " + cause(err)}
-	}
-	for _, e := range entries {
-		if e.Type()&fs.ModeSocket != 0 {
-			return []string{fmt.Sprintf("has the socket %q: pushed code could connect to it", e.Name())}
+	var says string
+	seen := 0
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		seen++
+		switch {
+		case err != nil && name != dir && closedToOthers(name):
+			return fs.SkipDir // nor may commands look into it
+		case err != nil:
+			return err
+		case e.Type()&fs.ModeSocket != 0:
+			at, _ := filepath.Rel(dir, name)
+			says = fmt.Sprintf("has the socket %q: pushed code could connect to it", at)
+			return fs.SkipAll
+		case seen > mostShown:
+			says = fmt.Sprintf("has more than %d files, too many to look for sockets among them; name a smaller one", mostShown)
+			return fs.SkipAll
+		default:
+			return nil
 		}
+	})
+	switch {
+	case err != nil:
+		return []string{"cannot be read: " + cause(err)}
+	case says != "":
+		return []string{says}
+	default:
+		return nil
 	}
-	return nil
+}
+
+// closedToOthers says whether nobody but the owner and his group can enter a directory.
+func closedToOthers(dir string) bool {
+	info, err := os.Lstat(dir)
+	return err == nil && info.IsDir() && info.Mode().Perm()&0o001 == 0
 }
 
 // cause is an error without the operation and the path.

@@ -75,6 +75,13 @@ func TestWhatIsShownToPushedCodeHoldsNothingOfOurs(t *testing.T) {
 	mode := func(name string, mode os.FileMode) func(*testing.T, host) {
 		return func(t *testing.T, h host) { must(t, os.Chmod(filepath.Join(h.dir, name), mode)) }
 	}
+	anybodys := func(mode os.FileMode) func(*testing.T, host) {
+		return func(t *testing.T, h host) {
+			must(t, os.Mkdir(filepath.Join(h.dir, "any"), 0o755))
+			link("any/python", "opt/python")(t, h)
+			must(t, os.Chmod(filepath.Join(h.dir, "any"), mode))
+		}
+	}
 	for name, c := range map[string]struct {
 		more   string
 		before func(*testing.T, host)
@@ -111,6 +118,30 @@ func TestWhatIsShownToPushedCodeHoldsNothingOfOurs(t *testing.T) {
 			must(t, err)
 			t.Cleanup(func() { _ = l.Close() })
 		}, want: "has the socket \"s\""},
+		"a socket far below it": {more: "    library: DIR/opt/libs\n", before: func(t *testing.T, h host) {
+			must(t, os.MkdirAll(filepath.Join(h.dir, "opt/libs/a/b"), 0o755))
+			l, err := net.Listen("unix", filepath.Join(h.dir, "opt/libs/a/b/s"))
+			must(t, err)
+			t.Cleanup(func() { _ = l.Close() })
+		}, want: "has the socket \"a/b/s\""},
+		"files far below it": {more: "    library: DIR/opt/libs\n", before: func(t *testing.T, h host) {
+			must(t, os.MkdirAll(filepath.Join(h.dir, "opt/libs/a/b"), 0o755))
+			must(t, os.WriteFile(filepath.Join(h.dir, "opt/libs/a/b/s"), nil, 0o644))
+			must(t, os.MkdirAll(filepath.Join(h.dir, "opt/libs/closed"), 0o700))
+		}},
+		"by a link in anybody's":       {more: "    roots: [DIR/any/python]\n", before: anybodys(0o777), want: "can be replaced: the link \"DIR/any/python\" lies in \"DIR/any\", which may be written by everybody"},
+		"by a link in a shared sticky": {more: "    roots: [DIR/any/python]\n", before: anybodys(0o777 | os.ModeSticky)},
+		"by a link to a link in anybody's": {more: "    roots: [DIR/second/python]\n", before: func(t *testing.T, h host) {
+			anybodys(0o777)(t, h)
+			must(t, os.Mkdir(filepath.Join(h.dir, "any/below"), 0o755))
+			link("inner", "any/below")(t, h)
+			must(t, os.Symlink("inner/..", filepath.Join(h.dir, "second")))
+		}, want: "can be replaced: the link \"DIR/any/python\""},
+		"below a link": {more: "    roots: [DIR/second/python]\n", before: func(t *testing.T, h host) { must(t, os.Symlink("./opt", filepath.Join(h.dir, "second"))) }},
+		"by links without an end": {more: "    roots: [DIR/one]\n", before: func(t *testing.T, h host) {
+			link("one", "other")(t, h)
+			link("other", "one")(t, h)
+		}, want: "cannot be looked at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, ownRange)
@@ -149,6 +180,24 @@ func TestWithASingleUIDNothingNeedBeOpenToOthers(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(h.dir, "opt/libs"), 0o757))
 	if err := h.check(t, "    library: DIR/opt/libs\n"); err == nil {
 		t.Error("anybody may write what is shown")
+	}
+}
+
+// What is too large to be looked through is not shown.
+func TestADirectoryIsLookedThroughOrNotShown(t *testing.T) {
+	before := mostShown
+	t.Cleanup(func() { mostShown = before })
+	h := newHost(t, ownRange)
+	for i := range 5 {
+		must(t, os.WriteFile(filepath.Join(h.dir, "opt/libs", fmt.Sprint(i)), nil, 0o644))
+	}
+	mostShown = 6
+	if err := h.check(t, "    library: DIR/opt/libs\n"); err != nil {
+		t.Error(err)
+	}
+	mostShown = 5
+	if err := h.check(t, "    library: DIR/opt/libs\n"); err == nil || !strings.Contains(err.Error(), "more than 5 files") {
+		t.Errorf("%v", err)
 	}
 }
 
