@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -53,13 +54,27 @@ func built(dir string) (string, error) {
 	return dir, nil
 }
 
+// TestPushes runs every story. -short is the second run, as another account, as that of
+// the attacks: every third of them, and all that tell of the host.
 func TestPushes(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("no scripts found: %v", err)
 	}
-	testscript.Run(t, params("testdata/script"))
+	p := params("testdata/script")
+	if testing.Short() {
+		p.Dir = ""
+		for i, script := range scripts {
+			if i%3 == 0 || ofTheHost.MatchString(filepath.Base(script)) {
+				p.Files = append(p.Files, script)
+			}
+		}
+	}
+	testscript.Run(t, p)
 }
+
+// ofTheHost are the scripts in which it matters whose the files and processes are.
+var ofTheHost = regexp.MustCompile(`^(admin|build|client|hookd|only_hookd|push_over|two_pushes)_`)
 
 // params are those of every directory of scripts.
 func params(dir string) testscript.Params {
