@@ -51,18 +51,24 @@ func (e errNoLandlock) Error() string {
 	return fmt.Sprintf("landlock: version %d of the kernel's is at hand, %d is needed (Linux 6.12, with landlock among the kernel's lsm=)", e.version, leastLandlock)
 }
 
+// handled is what a set of rules takes where no rule gives it back. The zero value is
+// no set of rules, which the kernel refuses.
+type handled struct{ Files, Network, Scopes uint64 }
+
+var everything = handled{
+	Files:   handledFiles,
+	Network: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP,
+	Scopes:  unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL,
+}
+
 // confine takes from the calling thread, and from all that it starts, every
 // file but the openings, every TCP port, and signals and abstract sockets to
 // the outside. The thread must have no_new_privs.
-func confine(openings []opening) error {
+func confine(h handled, openings []opening) error {
 	if v := landlockVersion(); v < leastLandlock {
 		return errNoLandlock{v}
 	}
-	attr := unix.LandlockRulesetAttr{
-		Handled_access_fs:  handledFiles,
-		Handled_access_net: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP,
-		Scoped:             unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL,
-	}
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: h.Files, Handled_access_net: h.Network, Scoped: h.Scopes}
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
 		return fmt.Errorf("landlock: make a set of rules: %w", errno)
@@ -70,7 +76,7 @@ func confine(openings []opening) error {
 	ruleset := int(fd)
 	defer func() { _ = unix.Close(ruleset) }()
 	for _, o := range openings {
-		if err := o.addTo(ruleset); err != nil {
+		if err := o.addTo(ruleset, h); err != nil {
 			return fmt.Errorf("landlock: open %q: %w", o.Path, err)
 		}
 	}
@@ -80,7 +86,7 @@ func confine(openings []opening) error {
 	return nil
 }
 
-func (o opening) addTo(ruleset int) error {
+func (o opening) addTo(ruleset int, h handled) error {
 	fd, err := unix.Open(string(o.Path), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if o.Optional && errors.Is(err, unix.ENOENT) {
 		return nil
@@ -93,7 +99,7 @@ func (o opening) addTo(ruleset int) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: o.Access, Parent_fd: int32(fd)}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: o.Access & h.Files, Parent_fd: int32(fd)}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		rule.Allowed_access &= ofFile
 	}

@@ -160,7 +160,7 @@ func (t *landlockTier) orders(slot int, s Spec, l Limits, tmp string) orders {
 	}
 	o := orders{
 		UID: slot, Argv: l.argv(t.threads), Dir: there(cmp.Or(s.Dir, "/")), Tmp: tmp,
-		TmpBytes: l.Tmp, TmpFree: t.free, TmpEntries: entriesKept, Filter: t.filter, Openings: t.system,
+		TmpBytes: l.Tmp, TmpFree: t.free, TmpEntries: entriesKept, Filter: t.filter, Handled: everything, Openings: t.system,
 	}
 	for _, a := range s.Argv {
 		o.Argv = append(o.Argv, there(a))

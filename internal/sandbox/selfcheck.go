@@ -132,11 +132,13 @@ func (sb *Sandbox) SelfCheck(ctx context.Context) error {
 
 // attackWith runs all rounds, as many at a time as can go on at once.
 func (sb *Sandbox) attackWith(ctx context.Context, b *bait) error {
+	before := sb.leftDirs()
 	n, err := sb.startNeighbour(ctx, b)
 	if err != nil {
 		return err
 	}
-	defer n.end()
+	ended := sync.OnceFunc(n.end)
+	defer ended()
 	b.neighbour = n.pid
 	rounds := []func() error{
 		func() error { return sb.attackAs(ctx, Candidate, b) },
@@ -156,7 +158,29 @@ func (sb *Sandbox) attackWith(ctx context.Context, b *bait) error {
 		all.Go(func() { errs[i] = round() })
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	ended()
+	return errors.Join(append(errs, sb.nothingLeft(before))...)
+}
+
+// leftDirs are the directories of slots, in tier 2, where a command has none that the
+// one before had and so cannot look for what it left.
+func (sb *Sandbox) leftDirs() map[int][]string {
+	if t, ok := sb.tier.(*landlockTier); ok {
+		return t.leftDirs()
+	}
+	return nil
+}
+
+// nothingLeft reports a directory of a slot that was not there before. Nothing runs.
+func (sb *Sandbox) nothingLeft(before map[int][]string) error {
+	for uid, dirs := range sb.leftDirs() {
+		for _, dir := range dirs {
+			if !slices.Contains(before[uid], dir) {
+				return hole{"leftovers", "pushed code", fmt.Sprintf("%q is left of uid %d", dir, uid)}
+			}
+		}
+	}
+	return nil
 }
 
 // attackAs runs two commands, one after the other: what the first leaves behind

@@ -152,9 +152,9 @@ func (b *bait) listenAt(name string, kind int) error {
 // makeQueue makes a message queue that everybody may open, who sees it.
 func (b *bait) makeQueue() error {
 	name := "sealgate-" + b.mark
-	fd, err := queueCall(unix.SYS_MQ_OPEN, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, 0o666)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOSPC) {
-		return nil // nothing that could be reached
+	fd, err := openQueue(unix.SYS_MQ_OPEN, name, unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, 0o666)
+	if errors.Is(err, unix.ENOSYS) {
+		return nil // this kernel has none that could be reached
 	}
 	if err != nil {
 		return fmt.Errorf("make a message queue: %w", err)
@@ -163,6 +163,9 @@ func (b *bait) makeQueue() error {
 	defer func() { _ = unix.Close(fd) }()
 	return unix.Fchmod(fd, 0o666) // whatever the umask is
 }
+
+// openQueue is a variable for tests of a host that has no queue left.
+var openQueue = queueCall
 
 func queueCall(nr uintptr, name string, flags, mode int) (int, error) {
 	p, err := unix.BytePtrFromString(name)

@@ -52,8 +52,7 @@ type weak struct {
 	how     weakening
 	bait    func(*testing.T, *Sandbox, *bait)
 	broke   []string
-	single  []string // more of them where all run as one user
-	alone   bool     // interferes with the others: a sandbox of its own
+	alone   bool // interferes with the others: a sandbox of its own
 	needs   func() bool
 	without string // what a host lacks where needs is false
 }
@@ -191,6 +190,48 @@ func held(t *testing.T, _ *Sandbox, b *bait) {
 	}
 }
 
+// asNeighbour gives a command the user id of the neighbour, where it has one of its own.
+func asNeighbour(b *bait) weakening {
+	return func(pl *plumbing, cmd *exec.Cmd) {
+		uid := userOf(b.neighbour)
+		if cmd.SysProcAttr.Credential == nil || uid <= 0 {
+			return
+		}
+		cmd.SysProcAttr.Credential.Uid, cmd.SysProcAttr.Credential.Gid = uint32(uid), uint32(uid)
+		if cmd.Path == selfPath {
+			editOrders(func(o *orders) { o.UID = uid })(pl, cmd)
+		}
+	}
+}
+
+// jsonWord is a word as orders have it.
+func jsonWord(word string) []byte {
+	data, err := words{word}.MarshalJSON()
+	if err != nil {
+		panic(err)
+	}
+	return bytes.Trim(data, "[]")
+}
+
+// devicesBreak are what breaks where the names below the host's /dev can be seen: what
+// others have in /dev/shm looks like something that was left.
+func devicesBreak() []string {
+	if left, _ := os.ReadDir("/dev/shm"); len(left) > 0 {
+		return []string{"devices", "leftovers"}
+	}
+	return []string{"devices"}
+}
+
+// filesBreak are what breaks where every file may be read and written whose mode allows
+// it: a message queue is a file too.
+func filesBreak() []string {
+	broke := []string{"message_queue", "first_process", "kernel_files", "other_tree"}
+	if _, err := os.Stat("/etc/machine-id"); err == nil {
+		broke = append(broke, "host_files")
+	}
+	return broke
+}
+
 func amd64() bool { return runtime.GOARCH == "amd64" }
 
 // canCall32 says whether this kernel has 32-bit calls.
@@ -250,8 +291,8 @@ func weakSandboxes(sb *Sandbox, b *bait, shared string) []weak {
 		{name: "another tree", tier: 1, how: ro(b.at("tree")), bait: readable("tree", "tree/file"), broke: []string{"other_tree", inTmp}},
 		{name: "a directory of hookd's", tier: 1, how: also("--dir", sb.scratch), broke: []string{"listing", inTmp}},
 		{name: "a directory of the host", tier: 1, how: also("--ro-bind", shared, "/srv"), broke: []string{"host_files"}},
-		{name: "the host's processes", tier: 1, alone: true, how: both(swap([]string{"--unshare-pid"}), swap([]string{"--proc", "/proc"}, "--ro-bind", "/proc", "/proc")),
-			broke: []string{"host_processes", "neighbour", "file_locks"}, single: []string{"signals", "foreign_limits"}},
+		{name: "the host's processes", tier: 1, alone: true, how: both(swap([]string{"--unshare-pid"}), swap([]string{"--proc", "/proc"}, "--ro-bind", "/proc", "/proc"), asNeighbour(b)),
+			broke: []string{"host_processes", "neighbour", "file_locks", "signals", "foreign_limits"}},
 		{name: "process 1", tier: 1, how: swap(seal), broke: []string{"first_process"}},
 		{name: "a variable", tier: 1, how: both(swap([]string{"--clearenv"}, "--clearenv", "--setenv", "SECRET", "x")), broke: []string{"environment"}},
 		{name: "a descriptor", tier: 1, how: func(_ *plumbing, cmd *exec.Cmd) {
@@ -273,7 +314,7 @@ func weakSandboxes(sb *Sandbox, b *bait, shared string) []weak {
 		{name: "clone3", tier: 1, how: both(noUserns, letThrough(unix.SYS_CLONE3)), broke: []string{"clone3", "absent_calls"}},
 		{name: "ptrace", how: letThrough(unix.SYS_PTRACE), broke: []string{"trace", "denied_calls"}},
 		{name: "another's memory", how: letThrough(unix.SYS_PROCESS_VM_READV), broke: []string{"foreign_memory", "denied_calls"}},
-		{name: "mounts", tier: 1, how: letThrough(unix.SYS_OPEN_TREE), broke: []string{"mounting", "denied_calls"}},
+		{name: "mounts", how: letThrough(unix.SYS_OPEN_TREE), broke: []string{"mounting", "denied_calls"}},
 		{name: "personalities", how: letThrough(unix.SYS_PERSONALITY), broke: []string{"wide_calls"}},
 		{name: "a denied call", how: letThrough(unix.SYS_KCMP), broke: []string{"denied_calls"}},
 		{name: "an absent call", how: letThrough(unix.SYS_MEMFD_SECRET, unix.SYS_IO_URING_ENTER), broke: []string{"absent_calls"}},
@@ -316,6 +357,37 @@ func weakSandboxes(sb *Sandbox, b *bait, shared string) []weak {
 			bait: readable("shown-candidate", "shown-candidate/file"), broke: []string{"bound_files"}},
 		{name: "a file of everybody's", tier: 2, bait: readable("shown-candidate/timed"), broke: []string{"file_times"}},
 		{name: "a place for all", tier: 2, how: opened(mayChange, b.at("tree")), bait: readable("tree"), broke: []string{"writable", "other_tree"}},
+		{name: "one TMPDIR for all", tier: 2, alone: true, how: both(opened(mayChange, shared), editOrders(func(o *orders) {
+			for i, pair := range o.Env {
+				if strings.HasPrefix(pair, "TMPDIR=") {
+					o.Env[i] = "TMPDIR=" + shared
+				}
+			}
+		})), broke: []string{"leftovers"}},
+		{name: "the bait's directory", tier: 2, how: opened(unix.LANDLOCK_ACCESS_FS_READ_DIR, b.dir), bait: readable(""), broke: []string{"listing", "other_tree"}},
+		{name: "a descriptor more", tier: 2, how: func(pl *plumbing, cmd *exec.Cmd) {
+			if bytes.Contains(pl.writes[0].data, jsonWord(roundAttack)) {
+				cmd.ExtraFiles = append(cmd.ExtraFiles, cmd.ExtraFiles[0]) // above the warden's own
+			}
+		}, broke: []string{"descriptors"}},
+		{name: "the host's network, and sockets", tier: 2, how: both(letThrough(unix.SYS_SOCKET, unix.SYS_CONNECT), editOrders(func(o *orders) { o.Handled.Network, o.Handled.Scopes = 0, 0 })),
+			broke: []string{"loopback", "abstract_socket", "families", "protocols", "outside_network", "pathname_socket", "parent"}, needs: hasRoute, without: "a route"},
+		{name: "another's user id", tier: 2, alone: true, how: both(asNeighbour(b), letThrough(unix.SYS_PRLIMIT64), editOrders(func(o *orders) { o.Handled.Scopes = 0 })),
+			broke: []string{"signals", "foreign_limits", "parent"}},
+		{name: "the host's devices", tier: 2, how: opened(unix.LANDLOCK_ACCESS_FS_READ_DIR, "/dev"), broke: devicesBreak()},
+		{name: "unshare without a namespace", tier: 2, how: letThrough(unix.SYS_UNSHARE), broke: []string{"namespaces", "denied_calls"}},
+		// Where there are no user namespaces, what the filter lets through cannot be tried.
+		{name: "clone and clone3", tier: 2, how: letThrough(unix.SYS_CLONE, unix.SYS_CLONE3), broke: []string{"clone_namespace", "clone3", "absent_calls"}},
+		{name: "group 0", tier: 2, how: func(_ *plumbing, cmd *exec.Cmd) { cmd.SysProcAttr.Credential.Gid = 0 }, broke: []string{"set_ids"}},
+		{name: "no word of no_new_privs", tier: 2, how: editFilter(func(p []statement) []statement {
+			i := slices.Index(p, load(offsetNumber))
+			return slices.Concat(p[:i+1], onCall(unix.SYS_PRCTL, end(unix.SECCOMP_RET_ERRNO)), p[i+1:])
+		}), broke: []string{"more_rights"}},
+		{name: "message queues of the host", tier: 2, alone: true, how: both(letThrough(unix.SYS_MQ_OPEN), editOrders(func(o *orders) {
+			o.Handled.Files &^= mayUse
+			o.Openings = slices.DeleteFunc(o.Openings, func(o opening) bool { return o.Access&^mayUse == 0 })
+		})), broke: filesBreak(),
+			needs: func() bool { return b.queue != "" }, without: "message queues"},
 		{name: "System V calls", tier: 2, how: letThrough(unix.SYS_MSGGET), broke: []string{"system_v", "absent_calls"}},
 	}
 }
@@ -342,20 +414,14 @@ func TestProbesBite(t *testing.T) {
 		var names, want []string
 		for _, w := range group {
 			names = append(names, w.name)
-			want = append(want, w.expected(sb)...)
+			want = append(want, w.broke...)
 		}
 		slices.Sort(want)
-		if got := slices.Sorted(maps.Keys(broke)); !slices.Equal(got, slices.Compact(want)) {
-			t.Errorf("without what holds %q:\nbroke %v\nwant  %v\n%v", names, got, slices.Compact(want), broke)
+		want = slices.Compact(want)
+		if got := slices.Sorted(maps.Keys(broke)); !slices.Equal(got, want) {
+			t.Errorf("without what holds %q:\nbroke %v\nwant  %v\n%v", names, got, want, broke)
 		}
 	}
-}
-
-func (w weak) expected(sb *Sandbox) []string {
-	if sb.SingleUID() {
-		return slices.Concat(w.broke, w.single)
-	}
-	return w.broke
 }
 
 // grouped are the sandboxes that are weakened together. What this host could not
@@ -491,17 +557,22 @@ func TestEveryProbeIsKnownAndBites(t *testing.T) {
 	for _, name := range regexp.MustCompile(`\b[a-z_0-9]+\b`).FindAllString(lists, -1) {
 		inScript[name] = true
 	}
-	bites := map[string]bool{"memory": true, "room": true, "endless": true, "output": true, "neighbour_works": true} // TestHookdsOwnProbesBite
-	for _, w := range weakSandboxes(&Sandbox{scratch: "/s"}, &bait{dir: "/s/b"}, "/s/c") {
-		for _, name := range append(w.broke, w.single...) {
-			bites[name] = true
+	bites := map[int]map[string]bool{}
+	for tier := 1; tier <= 2; tier++ {
+		bites[tier] = map[string]bool{"memory": true, "room": true, "endless": true, "output": true, "neighbour_works": true} // TestHookdsOwnProbesBite
+		for _, w := range weakSandboxes(&Sandbox{scratch: "/s"}, &bait{dir: "/s/b"}, "/s/c") {
+			for _, name := range w.broke {
+				bites[tier][name] = bites[tier][name] || w.tier == 0 || w.tier == tier
+			}
 		}
 	}
 	names := map[string]bool{}
 	for _, p := range probes {
 		names[p.name] = true
-		if !bites[p.name] {
-			t.Errorf("no sandbox is weak enough for %s", p.name)
+		for tier := 1; tier <= 2; tier++ {
+			if (p.tier == 0 || p.tier == tier) && !bites[tier][p.name] {
+				t.Errorf("no sandbox of tier %d is weak enough for %s", tier, p.name)
+			}
 		}
 		if p.heldBy == "" {
 			t.Errorf("nothing is said to hold %s", p.name)
@@ -549,16 +620,33 @@ func TestAProbeThatCannotAttackDoesNotHold(t *testing.T) {
 def memoryless(): raise MemoryError()
 def tableful(): raise OSError(errno.EMFILE, "too many")
 def careful(): got(os.open, "/", 1 << 99)
-def refused(): raise OSError(errno.EACCES, "no")
-for probe in (memoryless, tableful, careful, refused): print(attempt(probe))
+def astray(): raise OSError(errno.EACCES, "no")
+def refused(): got(astray)
+for probe in (memoryless, tableful, careful, astray, refused): print(attempt(probe))
 `
 	out, err := exec.Command("/usr/bin/python3", "-S", "-E", "-c", script, "attack", "/", "mark=x", "host=1", "level=1").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for i, want := range []string{"failed memoryless: MemoryError", "failed tableful: ", "failed careful: OverflowError", "held refused"} {
+	for i, want := range []string{"failed memoryless: MemoryError", "failed tableful: ", "failed careful: OverflowError", "failed astray: PermissionError", "held refused"} {
 		if line := bytes.Split(out, []byte("\n"))[i]; !bytes.HasPrefix(line, []byte(want)) {
 			t.Errorf("%s, want %s", line, want)
+		}
+	}
+}
+
+// A host that has message queues and none left is no host without them.
+func TestBaitThatCannotBeLaidIsNoBait(t *testing.T) {
+	t.Cleanup(func() { openQueue = queueCall })
+	for err, laid := range map[error]bool{unix.ENOSYS: true, unix.EMFILE: false, unix.ENOSPC: false, unix.EACCES: false} {
+		openQueue = func(uintptr, string, int, int) (int, error) { return -1, err }
+		sb := &Sandbox{scratch: t.TempDir(), tier: bwrapTier{}}
+		b, got := sb.layBait()
+		if (got == nil) != laid {
+			t.Errorf("%v: %v", err, got)
+		}
+		if got == nil {
+			b.remove()
 		}
 	}
 }

@@ -399,6 +399,9 @@ func TestSlotComesBackWhenItIsEmpty(t *testing.T) {
 	if err := cmd.Wait(); err != nil || tmpDirs(sb) != 1 {
 		t.Fatalf("%v, %d directories", err, tmpDirs(sb))
 	}
+	if hole := (hole{}); !errors.As(sb.nothingLeft(nil), &hole) || hole.probe != "leftovers" || sb.nothingLeft(tier.leftDirs()) != nil {
+		t.Error("a directory that is left is not seen, or one that was there before is")
+	}
 	late, cancel := context.WithCancel(context.Background())
 	cancel()
 	sb.clearLeft(late, tier.leftDirs())

@@ -36,6 +36,7 @@ type orders struct {
 	// TmpEntries bounds files and directories in Tmp.
 	TmpEntries int64
 	Filter     []statement
+	Handled    handled
 	Openings   []opening
 }
 
@@ -252,7 +253,7 @@ func becomeCommand(in io.Reader) error {
 		return fmt.Errorf("give up new rights: %w", err)
 	}
 	own := opening{Path: []byte(o.Tmp), Access: mayChange}
-	if err := confine(append(o.Openings, own)); err != nil {
+	if err := confine(o.Handled, append(o.Openings, own)); err != nil {
 		return err
 	}
 	if err := install(o.Filter); err != nil {
