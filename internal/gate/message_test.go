@@ -56,10 +56,20 @@ func (b *approving) slowest() ssh.Signer {
 
 func fill(piece string) string { return strings.Repeat(piece, messageSize/len(piece)) }
 
+// sameForAll leaves a test that takes long out of the second run, as another account:
+// nothing in it depends on who runs it.
+func sameForAll(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("the first run had it")
+	}
+}
+
 // TestNoMessageKeepsTheGate pushes messages of five megabytes that are made to be
 // slow to read. Each is refused like any other, and soon: the bound is generous,
 // and what is quadratic takes minutes.
 func TestNoMessageKeepsTheGate(t *testing.T) {
+	sameForAll(t)
 	t.Parallel()
 	b := newApproving(t, anna)
 	slow := b.slowest()
@@ -106,7 +116,7 @@ func TestNoMessageKeepsTheGate(t *testing.T) {
 		if out.Result != Refused {
 			t.Errorf("%s: result %v, %s", name, out.Result, codesOf(out))
 		}
-		if took > 20*time.Second {
+		if took > time.Minute {
 			t.Errorf("%s: it took %s", name, took)
 		}
 		t.Logf("%6d ms  %s: %s", took.Milliseconds(), name, codesOf(out))

