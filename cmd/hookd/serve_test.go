@@ -349,11 +349,23 @@ func TestASecondDaemonHarmsNothingOfTheFirst(t *testing.T) {
 		t.Fatalf("nothing is parked: %v\n%s", below, r.log)
 	}
 	r.secondIsRefused()
-	// A replay by hand has a part of the range to itself.
-	byHand := r.command("replay", "--config", filepath.Join(r.dir, "hookd.yaml"), "--repo", "shop", "--commit", r.git("rev-parse", "HEAD"),
-		"--git-dir", filepath.Join(r.repo, ".git"))
-	if out, err := byHand.CombinedOutput(); err != nil || !strings.Contains(string(out), `"merge_ok":true`) || !strings.Contains(string(out), "sandbox: tier 1: bubblewrap, own uids\n") {
+	// A replay by hand has a part of the range to itself. It goes on when its terminal
+	// goes, where it was told to (nohup), and ends in order where not.
+	byHand := []string{"replay", "--config", filepath.Join(r.dir, "hookd.yaml"), "--repo", "shop", "--commit", r.git("rev-parse", "HEAD"),
+		"--git-dir", filepath.Join(r.repo, ".git")}
+	cmd := r.command(byHand...)
+	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	if out, err := r.hungUp(cmd); err != nil || !strings.Contains(out, `"merge_ok":true`) || !strings.Contains(out, "sandbox: tier 1: bubblewrap, own uids\n") {
 		t.Errorf("by hand beside it: %v\n%s", err, out)
+	}
+	if out, err := r.hungUp(r.command(byHand...)); err == nil || !strings.Contains(out, `"merge_ok":false`) {
+		t.Errorf("by hand, and hung up: %v\n%s", err, out)
+	}
+	for _, lock := range r.shares() {
+		if data, err := os.ReadFile(lock); err != nil || (len(data) > 0) != strings.Contains(lock, fmt.Sprintf("share-%d-", hookdUser+1002)) {
+			t.Errorf("%s says %q, %v", lock, data, err)
+		}
 	}
 	if left := alive(below); len(left) != len(below) {
 		t.Errorf("of %v only %v are left", below, left)
@@ -362,6 +374,44 @@ func TestASecondDaemonHarmsNothingOfTheFirst(t *testing.T) {
 		t.Errorf("asked afterwards: %+v, %v\n%s", v, err, r.log)
 	}
 	r.stop()
+	for _, lock := range r.shares() {
+		if data, err := os.ReadFile(lock); err != nil || len(data) > 0 {
+			t.Errorf("ended well, and %s says %q, %v", lock, data, err)
+		}
+	}
+}
+
+// hungUp runs a command that gets SIGHUP as soon as it has a sandbox, and answers all
+// that it says.
+func (r *rig) hungUp(cmd *exec.Cmd) (string, error) {
+	r.t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	errs, err := cmd.StderrPipe()
+	ok(r.t, err)
+	ok(r.t, cmd.Start())
+	var said strings.Builder
+	lines := bufio.NewScanner(errs)
+	for sent := false; lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if strings.HasPrefix(lines.Text(), "sandbox: tier") && !sent {
+			ok(r.t, cmd.Process.Signal(syscall.SIGHUP))
+			sent = true
+		}
+	}
+	err = cmd.Wait()
+	return said.String() + out.String(), err
+}
+
+// shares are the files that say who has user ids: the daemon and who was beside it.
+func (r *rig) shares() []string {
+	r.t.Helper()
+	files, err := filepath.Glob(filepath.Join(r.dir, "data/scratch/share-*.lock"))
+	ok(r.t, err)
+	if len(files) != 2 {
+		r.t.Errorf("shares %q", files)
+	}
+	return files
 }
 
 func (r *rig) stop() {
