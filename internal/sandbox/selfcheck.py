@@ -432,7 +432,7 @@ def raise_limits():
 
 def writable():
     for root, dirs, _ in os.walk("/"):
-        dirs[:] = [d for d in dirs if os.path.join(root, d) not in ("/proc", "/tmp", "/dev/shm", "/dev/pts", "/usr", SHOWN)]
+        dirs[:] = [d for d in dirs if os.path.join(root, d) not in ("/proc", "/sys", "/tmp", "/dev/shm", "/dev/pts", "/usr", SHOWN)]
         create_in(root)
     for place in ("/usr", "/usr/bin", "/usr/lib", "/etc", "/proc", "/proc/sys", "/proc/1", "/var/tmp", "/run", TOLD["scratch"], TOLD["tree"]):
         create_in(place)
