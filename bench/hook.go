@@ -162,6 +162,10 @@ func (s *settings) hookRows(ctx context.Context, r repository) ([]*server, error
 	return rows, nil
 }
 
+// patience is how long a hook waits for a hookd to answer, where the load is of our
+// own making.
+const patience = "1m"
+
 // installGate puts a gate on a server; d is its hookd, or nil without replay.
 func (s *settings) installGate(ctx context.Context, r repository, v *server, d *rig.Daemon) error {
 	tip := "none"
@@ -171,7 +175,7 @@ func (s *settings) installGate(ctx context.Context, r repository, v *server, d *
 			return err
 		}
 	}
-	g := &rig.Gate{Server: v.dir, ID: rig.UUID(), Protected: []string{"ref: refs/heads/main\nbaseline: " + tip}, Hookd: d, More: v.rules}
+	g := &rig.Gate{Server: v.dir, ID: rig.UUID(), Protected: []string{"ref: refs/heads/main\nbaseline: " + tip}, Hookd: d, Connect: patience, More: v.rules}
 	if d != nil {
 		g.ID = d.Repo
 	}
@@ -213,8 +217,12 @@ func (s *settings) layDaemon(name, more string, sealed map[string][]byte) (*rig.
 		return nil, err
 	}
 	d, err := s.rig.Hookd(name, rig.UUID(), sealed, more)
-	if err != nil || sealed == nil {
-		return d, err
+	if err != nil {
+		return nil, err
+	}
+	d.NoUserNamespaces = s.tierTwo
+	if sealed == nil {
+		return d, nil
 	}
 	return d, d.Lock()
 }

@@ -179,19 +179,30 @@ func peak(pid int) <-chan float64 {
 	go func() {
 		var most float64
 		for {
-			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-			m := highWater.FindSubmatch(text)
-			if err != nil || m == nil {
+			now, err := highWaterOf(pid)
+			if err != nil {
 				end <- most
 				return
 			}
-			if kib, err := strconv.ParseFloat(string(m[1]), 64); err == nil {
-				most = kib / 1024
-			}
+			most = now
 			time.Sleep(500 * time.Microsecond)
 		}
 	}()
 	return end
+}
+
+// highWaterOf is the high water mark of a process that runs, in MiB.
+func highWaterOf(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	m := highWater.FindSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("process %d has no memory any more", pid)
+	}
+	kib, err := strconv.ParseFloat(string(m[1]), 64)
+	return kib / 1024, err
 }
 
 var metric = regexp.MustCompile(`([0-9.]+) (ms/sandbox|ms/bwrap|ratio)`)

@@ -59,9 +59,9 @@ func benchSoak(ctx context.Context, s settings) error {
 		return err
 	}
 	defer k.d.Stop()
-	fmt.Fprintf(s.out, "\nSoak: %d replays, %d at a time, one in %d is refused, of one in %d the hook goes away (own uids: %v)\n\n"+
+	fmt.Fprintf(s.out, "\nSoak: %d replays, %d at a time, one in %d is refused, of one in %d the hook goes away (own uids: %v, tier 2: %v)\n\n"+
 		"| replays | seconds | memory, MiB | descriptors | threads | processes | mounts | packets | verdicts | packs | refs | trees | other files |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-		s.count, soakWorkers, badEvery, goneEvery, k.d.Own)
+		s.count, soakWorkers, badEvery, goneEvery, k.d.Own, s.tierTwo)
 	if err := k.run(ctx, s.count); err != nil {
 		return fmt.Errorf("%w\n%s", err, tail(k.d.Log()))
 	}

@@ -98,7 +98,8 @@ type Gate struct {
 	ID        string   // repository id
 	Protected []string // lines of the protected list: "ref: …\n baseline: …" or "pattern: …"
 	Hookd     *Daemon  // nil: no replay
-	Wait      string   // of hookd; empty is the default
+	Wait      string   // for hookd; empty is the default
+	Connect   string   // to hookd; empty is the default
 	TCP       bool     // hookd is asked over TCP, not over its socket
 	Modes     string   // YAML of mode:, or empty
 	Threshold int      // persons a step needs; 0 is 1
@@ -181,6 +182,9 @@ func (g *Gate) yaml(dir string) string {
 			address = fmt.Sprintf("tcp:127.0.0.1:%d", d.Port)
 		}
 		fmt.Fprintf(&y, "hookd:\n  address: %s\n  host_key: %s\n  client_key: %s\n", address, d.HostKey, d.ClientKey)
+		if g.Connect != "" {
+			fmt.Fprintf(&y, "  connect: %s\n", g.Connect)
+		}
 		if g.Wait != "" {
 			fmt.Fprintf(&y, "  wait: %s\n", g.Wait)
 		}
