@@ -247,7 +247,7 @@ func (c *judgement) plan(ctx context.Context) error {
 			p.key.Seal = c.seal.Digest
 		}
 		if k == properties {
-			p.key.Judge = id.Judge
+			p.key.Judge, p.key.Node = id.Judge, id.Node // any of them may ask Node
 		}
 		if asksNode(c.lists[k]) {
 			p.key.Node = cmp.Or(id.Node, "none")

@@ -177,10 +177,11 @@ func (in *interpreters) node(ctx context.Context, repo Repository) (*prepared, e
 	return in.prepare(ctx, "node", repo.Node, findNode, candidate.PrepareNode)
 }
 
-// nodeKit is the driver for those of the invariants that ask Node, or none.
-func (in *interpreters) nodeKit(ctx context.Context, repo Repository, lists map[laneKind][]judge.Invariant) (candidate.Kit, error) {
-	asked := false
-	for _, list := range lists {
+// nodeKit is the driver for invariants that ask Node, and for properties, of which any
+// may; or none.
+func (in *interpreters) nodeKit(ctx context.Context, repo Repository, w work) (candidate.Kit, error) {
+	asked := w.seal != nil
+	for _, list := range w.invariants {
 		asked = asked || asksNode(list)
 	}
 	if repo.Node == "" || !asked {

@@ -49,7 +49,7 @@ type laneKey struct {
 	Python     string   `json:"python"`
 	Library    string   `json:"library"`
 	Roots      []string `json:"roots,omitempty"`
-	Node       string   `json:"node,omitempty"`  // of lanes that ask Node
+	Node       string   `json:"node,omitempty"`  // of lanes that ask Node, or may
 	Judge      string   `json:"judge,omitempty"` // what properties import besides the standard library
 	Build      *Build   `json:"build,omitempty"`
 	Tools      string   `json:"tools,omitempty"` // of a build

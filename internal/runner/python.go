@@ -107,7 +107,7 @@ func (p *python) Run(ctx context.Context, w work) (*evidence, error) {
 	}
 	c := p.config(repo, made.kit, w.tree.Parent)
 	c.Root = w.tree.Name
-	if c.Node, err = p.nodeKit(ctx, repo, w.invariants); err != nil {
+	if c.Node, err = p.nodeKit(ctx, repo, w); err != nil {
 		return nil, err
 	}
 	id, err := p.Identity(ctx, w.repo)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -709,6 +710,37 @@ func TestPythonPropertiesDecide(t *testing.T) {
 				t.Errorf("rows %+v", v.Rows)
 			}
 		})
+	}
+}
+
+// Properties ask Node too, where the repository names one; what they found is kept
+// by it.
+func TestPropertiesMayAskNode(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip("no node here")
+	}
+	must(t, err)
+	b := newBench(t, nil)
+	module, err := sealed.NewProperty(b.seal, "node", nil)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(b.seal, module), []byte(
+		"def holds(fixture_bytes, candidate):\n    return candidate.call('node:fees.js:total', 3) == 6\n"), 0o600))
+	_, err = sealed.Lock(b.seal, b.base)
+	must(t, err)
+	right := b.source.commit(map[string]string{"fees.js": "exports.total = (n) => 2 * n;\n"})
+	wrong := b.source.commit(map[string]string{"fees.js": "exports.total = (n) => n;\n"})
+	must(t, b.Close())
+	b.fake = nil
+	for _, c := range []struct {
+		named, commit string
+		want          replay.Outcome
+	}{{node, right, replay.Eligible}, {node, wrong, replay.Blocked}, {"", right, replay.Blocked}} {
+		b.open(t, b.Data, func(conf *Config) { conf.Repositories[0].Node = c.named })
+		if v, err := b.judge(t, b.base, c.commit); err != nil || v.Outcome != c.want {
+			t.Errorf("node %q, right %v: %+v, %v; %s", c.named, c.commit == right, v, err, b.log)
+		}
+		must(t, b.Close())
 	}
 }
 
