@@ -262,9 +262,13 @@ func newBench(t testing.TB, change func(*Config)) *bench {
 
 func (b *bench) open(t testing.TB, data string, change func(*Config)) {
 	t.Helper()
-	var err error
-	b.store, err = packetstore.Open(filepath.Join(data, "packets"))
-	must(t, err)
+	must(t, b.tryOpen(t, data, change))
+}
+
+func (b *bench) tryOpen(t testing.TB, data string, change func(*Config)) (err error) {
+	if b.store, err = packetstore.Open(filepath.Join(data, "packets")); err != nil {
+		return err
+	}
 	c := Config{Data: data, Sandbox: openSandbox{}, Store: b.store, Version: "test", Log: zerolog.New(b.log),
 		Limits: Limits{Call: 5 * time.Second, Property: 20 * time.Second, Lane: 30 * time.Second, Replay: time.Minute, Memory: 512 << 20, Tmp: 64 << 20, Processes: 64}}
 	for _, id := range []string{shop, other} {
@@ -274,13 +278,17 @@ func (b *bench) open(t testing.TB, data string, change func(*Config)) {
 	if change != nil {
 		change(&c)
 	}
-	b.Runner, err = New(context.Background(), c)
-	must(t, err)
+	opened, err := New(context.Background(), c)
+	if err != nil {
+		return err
+	}
+	b.Runner = opened
 	if b.fake != nil {
 		b.Runner.lanes.Close()
 		b.Runner.lanes = b.fake
 	}
-	t.Cleanup(func() { _ = b.Runner.Close() })
+	t.Cleanup(func() { _ = opened.Close() })
+	return nil
 }
 
 func (b *bench) judge(t testing.TB, base, commit string) (replay.Verdict, error) {
