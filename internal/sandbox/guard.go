@@ -114,13 +114,6 @@ func (g *guard) keep(cmd *exec.Cmd) {
 	}
 }
 
-// number is the guard's process.
-func (g *guard) number() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.pid
-}
-
 // told reports whether there is to be no guard any more.
 func (g *guard) told() bool {
 	g.mu.Lock()
@@ -234,18 +227,18 @@ func (sb *Sandbox) guardWords() []string { return []string{guardName, sb.place()
 
 // inUse reports the guard of another hookd of this user's, which lives and has some of
 // this sandbox's slots: with another data directory nothing else tells of it.
-func (sb *Sandbox) inUse(own int) (pid int) {
+func (sb *Sandbox) inUse() (pid int) {
 	if !sb.ownUIDs {
 		return 0
 	}
 	for _, pid := range pids() {
-		if pid == own || !marked(pid, []byte(guardName+"\x00")) || !alive(pid) || userOf(pid) != os.Getuid() {
+		if !marked(pid, []byte(guardName+"\x00")) || !alive(pid) || userOf(pid) != os.Getuid() {
 			continue
 		}
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-		if len(words) != 8 || words[2] != strconv.Itoa(parentOf(pid)) {
-			continue // orphaned: see relieve
+		if len(words) != 8 || words[3] == sb.token || words[2] != strconv.Itoa(parentOf(pid)) {
+			continue // its own, or orphaned: see relieve
 		}
 		first, err1 := strconv.Atoi(words[6])
 		count, err2 := strconv.Atoi(words[7])
@@ -257,8 +250,8 @@ func (sb *Sandbox) inUse(own int) (pid int) {
 }
 
 // alone refuses where another hookd has some of this sandbox's slots.
-func (sb *Sandbox) alone(own int) error {
-	if pid := sb.inUse(own); pid != 0 {
+func (sb *Sandbox) alone() error {
+	if pid := sb.inUse(); pid != 0 {
 		return fmt.Errorf("user ids %d to %d: hookd process %d has some of them: give each hookd a range of its own", sb.share.First, sb.share.First+sb.share.Count-1, parentOf(pid))
 	}
 	return nil

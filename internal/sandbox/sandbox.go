@@ -164,7 +164,7 @@ func (sb *Sandbox) open(ctx context.Context) error {
 	if err := sb.lockShare(ctx); err != nil {
 		return err
 	}
-	if err := sb.alone(0); err != nil {
+	if err := sb.alone(); err != nil {
 		return err
 	}
 	if err := sb.clearRange(ctx); err != nil {
@@ -181,7 +181,7 @@ func (sb *Sandbox) open(ctx context.Context) error {
 		return err
 	}
 	sb.guard = g
-	if err := sb.alone(g.number()); err != nil { // both may have looked before
+	if err := sb.alone(); err != nil { // both may have looked before
 		return err
 	}
 	return sb.climb(ctx)
