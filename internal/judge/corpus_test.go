@@ -332,8 +332,16 @@ const pageTail = `
 - What the pushed code does to its own process (its environment, files that it writes,
   modules that it patches) is not in the property's. Ask for it: ` + "`candidate.call`" + `,
   ` + "`candidate.get`" + `.
-- Calls are made one at a time, also from several threads or tasks of a property: it can
-  say nothing about races of the pushed code.
+- Calls are made one at a time and in one thread, also from several threads or tasks of a
+  property: it can say nothing about races of the pushed code, nor about what that keeps for
+  each thread. What is awaited is waited for as a whole; a task that is cancelled meanwhile
+  has come to its end.
+- A value of a pushed class that is a str, an int, a dict, a Decimal, … travels as the plain
+  value. Where the class has its own ` + "`__str__`, `__len__`, `__bool__`, `__getitem__`" + `, … the answer
+  is refused. Other methods are not there: ` + "`hasattr`" + ` says so, and the property is refused where
+  the AttributeError leaves ` + "`holds`" + `.
+- A class of the standard library that the property alters by hand (` + "`Path.read_text = f`" + `) is
+  altered in its own process only; what it puts into a module there is refused, as is any mock.
 - ` + "`issubclass`" + ` of a pushed class with a standard class that is neither abstract nor an
   exception is ` + "`False`" + `.
 - Text and bytes of the pushed code are not to be run: ` + "`eval`, `exec`" + ` and pickles that name

@@ -8,8 +8,8 @@ import (
 )
 
 // refusedTree is the code that the properties below are about.
-var refusedTree = files{"pkg/__init__.py": "", "pkg/sub.py": "def f():\n    return 1\n", "lib.py": `import decimal, enum, logging, os, random, sys, threading, time, warnings
-from collections import namedtuple
+var refusedTree = files{"pkg/__init__.py": "", "pkg/sub.py": "def f():\n    return 1\n", "lib.py": `import asyncio, decimal, enum, ipaddress, logging, os, pathlib, random, sys, threading, time, warnings
+from collections import Counter, namedtuple
 from dataclasses import dataclass
 
 
@@ -54,6 +54,16 @@ class Err(Exception):
 
 class Settings(dict):
     pass
+
+
+class Word(str):
+    def loud(self):
+        return self.upper()
+
+
+class Tally(Counter):
+    def most(self):
+        return self.most_common(1)[0][0]
 
 
 class Worker(threading.Thread):
@@ -153,6 +163,19 @@ def asked():
 
 def arguments():
     return sys.argv[1:]
+
+
+def where():
+    return pathlib.PurePosixPath("/a")
+
+
+def address():
+    return ipaddress.ip_address("10.0.0.1")
+
+
+async def rest(n):
+    await asyncio.sleep(n)
+    return 1
 
 
 def deep(n):
@@ -886,6 +909,278 @@ import lib
 def holds(raw):
     random.seed((1 << 32) - 1)
     return lib.roll() == random.Random((1 << 32) - 1).random()
+`},
+	{"difference", "difference in a list", `import lib
+def holds(raw):
+    return lib.same([lib.a() - 5]) is not None
+`,
+		"a difference between a proxied A and plain data; compare its values",
+		`import lib
+def holds(raw):
+    return lib.same([lib.a() - lib.a()])[0].n == 1
+`},
+	{"difference", "difference in a tuple at depth", `import lib
+def holds(raw):
+    return lib.same({'a': (lib.a() - 5,)}) is not None
+`,
+		"a difference between a proxied A and plain data; compare its values",
+		""},
+	{"equal", "path that is not another", `import pathlib
+import lib
+def holds(raw):
+    return pathlib.PurePosixPath('/a') != lib.where()
+`,
+		"== of a proxied PurePosixPath, which is not plain data; compare its values, or use 'is'",
+		`import ipaddress
+import pathlib
+import lib
+def holds(raw):
+    address = ipaddress.ip_address('10.0.0.1') == lib.address()
+    return str(lib.where()) == '/a' and pathlib.PurePosixPath(str(lib.where())) != pathlib.PurePosixPath('/b') and address
+`},
+	{"read", "subclasses of a class", `import lib
+def holds(raw):
+    return lib.A.__subclasses__() == []
+`,
+		"the subclasses of a proxied class cannot be read (__subclasses__)",
+		`import lib
+def holds(raw):
+    return issubclass(lib.Shelf, lib.A) and lib.same(1) == 1
+`},
+	{"read", "dictionary of a class", `import lib
+def holds(raw):
+    return not [n for n in vars(lib.A) if n == 'm']
+`,
+		"the dictionary of a proxied class cannot be read (__dict__)",
+		`from collections.abc import Iterable, Sized
+import lib
+def holds(raw):
+    return not hasattr(lib.A, 'm') and isinstance(lib.Lane(), Iterable) and not isinstance(lib.Lane(), Sized)
+`},
+	{"read", "annotations of a class", `import typing
+import lib
+def holds(raw):
+    return typing.get_type_hints(lib.User) == {}
+`,
+		"the dictionary of a proxied class cannot be read (__dict__)",
+		`from dataclasses import fields
+import lib
+def holds(raw):
+    return [f.name for f in fields(lib.User)] == ['id', 'name'] and lib.same(1) == 1
+`},
+	{"read", "whether a class is abstract", `import inspect
+import lib
+def holds(raw):
+    return not inspect.isabstract(lib.A)
+`,
+		"whether a proxied class is abstract cannot be read (__flags__)",
+		`import inspect
+import lib
+def holds(raw):
+    return inspect.isclass(lib.A) and not inspect.isclass(lib.a()) and lib.A().n == 1
+`},
+	{"lost", "method of a class that travels as text", `import lib
+def holds(raw):
+    return lib.Word('x').loud() == 'X'
+`,
+		"an attribute (loud) of a Word of the pushed code: such values travel as plain str, without it",
+		`import lib
+def holds(raw):
+    return lib.Word('x') == 'x' and lib.same('x').upper() == 'X'
+`},
+	{"lost", "method of a class that travels as a Counter", `import lib
+def holds(raw):
+    return lib.Tally('aab').most() == 'a'
+`,
+		"an attribute (most) of a Tally of the pushed code: such values travel as plain Counter, without it",
+		`import lib
+def holds(raw):
+    return lib.Tally('aab').most_common(1) == [('a', 2)]
+`},
+	{"late", "time limit that runs out", `import asyncio
+import lib
+async def holds(raw):
+    try:
+        await asyncio.wait_for(lib.rest(0.5), 0.05)
+    except asyncio.TimeoutError:
+        return False
+    return True
+`,
+		"a timer of the property's (asyncio) ran out while the pushed code was awaited, which cannot be interrupted here",
+		`import asyncio
+import lib
+async def holds(raw):
+    return await asyncio.wait_for(lib.rest(0.01), 100) == 1 and await asyncio.gather(lib.rest(0), asyncio.sleep(0, 5)) == [1, 5]
+`},
+	{"file", "file to be made", `import os
+import tempfile
+import lib
+def holds(raw):
+    with tempfile.TemporaryDirectory() as d:
+        lib.same(os.path.join(d, 'out.txt'))
+        return not os.path.exists(os.path.join(d, 'out.txt'))
+`,
+		"a file of the property's own (out.txt), which the pushed code does not see; candidate.write gives it one",
+		`import lib
+def holds(raw, candidate):
+    given = candidate.write('in/x.txt', 'abc')
+    return lib.same(given[:-5] + 'out.txt').endswith('/in/out.txt') and lib.same('/no/such/x') == '/no/such/x'
+`},
+	{"face", "class of a member beside isinstance", `import enum
+import lib
+def holds(raw):
+    return isinstance(lib.Rank.LOW, enum.Enum) and lib.Rank.LOW.__class__ is lib.Rank
+`,
+		"the class of a proxied Rank, which is a standard class as well; type(x) is the proxied one",
+		`import enum
+import lib
+def face(x):
+    return x.__class__
+def holds(raw):
+    m = lib.Rank.LOW
+    return isinstance(m, enum.Enum) and not isinstance(m, enum.IntEnum) and type(m) is lib.Rank is face(m) and not isinstance(m, (int, lib.A))
+`},
+	{"ambient", "filter of a logger", `import logging
+import lib
+def holds(raw):
+    seen = []
+    logging.getLogger('lib').addFilter(seen.append)
+    lib.log()
+    return seen == []
+`,
+		"what the property does to logging (a filter) does not reach the pushed code; candidate.run gives what a command logs",
+		`import logging
+import lib
+def holds(raw):
+    own = logging.getLogger('own')
+    own.setLevel(logging.DEBUG)
+    own.addHandler(logging.NullHandler())
+    logging.disable(logging.CRITICAL)
+    return lib.log() is None and lib.same(1) == 1
+`},
+	{"ambient", "logger with a method of the property's", `import logging
+import lib
+def holds(raw):
+    seen = []
+    logging.getLogger('lib').warning = seen.append
+    lib.log()
+    return seen == []
+`,
+		"what the property does to logging (a logger) does not reach the pushed code; candidate.run gives what a command logs",
+		""},
+	{"ambient", "mock of what all modules share", `import sys
+from unittest import mock
+import lib
+def holds(raw):
+    with mock.patch.object(sys.stdout, 'write') as w:
+        lib.show()
+    return not w.called
+`,
+		"what the property does to sys.stdout.write does not reach the pushed code; candidate.patch replaces it there",
+		`from unittest import mock
+import lib
+class Own:
+    n = 1
+one = Own()
+def holds(raw):
+    with mock.patch.object(one, 'n', 2):
+        return lib.same(one.n) == 2
+`},
+	{"ambient", "class of the library that is seldom replaced", `import smtplib
+import lib
+def holds(raw):
+    sent = []
+    smtplib.SMTP = sent.append
+    return lib.same(1) == 1 and sent == []
+`,
+		"what the property does to smtplib.SMTP does not reach the pushed code; candidate.patch replaces it there",
+		`import lib
+def holds(raw):
+    import smtplib
+    real = smtplib.SMTP
+    smtplib.SMTP = None
+    smtplib.SMTP = real
+    import concurrent.futures
+    return concurrent.futures.ThreadPoolExecutor(1).submit(lib.same, 1).result() == 1
+`},
+	{"ambient", "module that is missing", `import sys
+import lib
+def holds(raw):
+    sys.modules['colorama'] = None
+    return lib.same(1) == 1
+`,
+		"what the property does to sys.modules (colorama) does not reach the pushed code; candidate.patch replaces it there",
+		""},
+	{"ambient", "module in the place of a loaded one", `import json
+import sys
+import types
+import lib
+def holds(raw):
+    sys.modules['json'] = types.ModuleType('json')
+    return lib.same(1) == 1
+`,
+		"what the property does to sys.modules (json) does not reach the pushed code; candidate.patch replaces it there",
+		""},
+	{"ambient", "traps of decimals", `import decimal
+import lib
+def holds(raw):
+    decimal.getcontext().traps[decimal.Inexact] = True
+    return str(lib.third()) != ''
+`,
+		"what the property does to the context of decimals does not reach the pushed code; candidate.get('decimal:getcontext')() is the one there",
+		""},
+	{"ambient", "state of the random numbers", `import random
+import lib
+def holds(raw):
+    random.seed(5)
+    state = random.getstate()
+    first = lib.roll()
+    random.setstate(state)
+    return lib.roll() != first
+`,
+		"what the property does to random.setstate does not reach the pushed code; candidate.call or candidate.run does it there",
+		`import random
+import lib
+def holds(raw):
+    for n in range(3):
+        state = random.getstate()
+        random.seed(n)
+        drawn = lib.roll()
+        random.setstate(state)
+    return drawn == random.Random(2).random() and 0 <= lib.roll() < 1
+`},
+	{"ambient", "umask", `import os
+import lib
+def holds(raw):
+    os.umask(0o777)
+    return lib.same(1) == 1
+`,
+		"what the property does to the umask does not reach the pushed code; candidate.call or candidate.run does it there",
+		`import os
+import lib
+def holds(raw):
+    os.umask(os.umask(0o77))
+    return lib.same(1) == 1
+`},
+	{"ambient", "time-out of sockets", `import socket
+import lib
+def holds(raw):
+    socket.setdefaulttimeout(3)
+    return lib.same(1) == 1
+`,
+		"what the property does to the default timeout of sockets does not reach the pushed code; candidate.call or candidate.run does it there",
+		""},
+	{"ambient", "locale", `import locale
+import lib
+def holds(raw):
+    locale.setlocale(locale.LC_ALL, '')
+    return lib.same(1) == 1
+`,
+		"what the property does to the locale does not reach the pushed code; candidate.call or candidate.run does it there",
+		`import locale
+import lib
+def holds(raw):
+    return locale.localeconv()['decimal_point'] == '.' and lib.same(1) == 1
 `},
 	{"program", "program", `import subprocess
 import sys

@@ -161,8 +161,9 @@ func TestRecordsAreKeysWhereverTheyStand(t *testing.T) {
 // pushed code's.
 func TestTheJudgesLibraryComesBeforePushedCode(t *testing.T) {
 	library := t.TempDir()
-	files{"approx.py": "def near(a, b):\n    return abs(a - b) < 0.01\n", "lib/note.txt": ""}.write(t, library)
-	const property = "from approx import near\nfrom lib import f\ndef holds(raw):\n    return near(f(2), 5)\n"
+	numpy := likeNumpy + "import sys, types\nsys.modules['cython_runtime'] = types.ModuleType('cython_runtime')\nsys.modules['numpy.own'] = types.ModuleType('numpy.own')\n"
+	files{"numpy.py": numpy, "approx.py": "def near(a, b):\n    return abs(a - b) < 0.01\n", "lib/note.txt": ""}.write(t, library)
+	const property = "from approx import near\nimport numpy\nfrom lib import f\ndef holds(raw):\n    return near(f(2), 5) and near(f(numpy.int64(2)), f(numpy.float64(2)))\n"
 	for name, want := range map[string]bool{"def f(x):\n    return 2.5 * x\n": true, "def f(x):\n    return 7\n": false} {
 		s := scene{tree: files{"lib.py": name, "approx.py": "def near(a, b):\n    return True\n"}, properties: files{"p": property}}
 		c := s.config(t)

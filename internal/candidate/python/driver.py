@@ -29,6 +29,9 @@ DUNDERS = frozenset(
     "__rlshift__ __rrshift__ __rand__ __rxor__ __ror__ __iadd__ __isub__ __imul__ __imatmul__ __itruediv__ __ifloordiv__ "
     "__imod__ __ipow__ __ilshift__ __irshift__ __iand__ __ixor__ __ior__ __bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__".split()
 )
+# Modules whose classes are plain data, and mean the same in the judge.
+PLAIN_MODULES = ("decimal", "fractions", "datetime", "uuid", "collections")
+SHOWING = frozenset(("__str__", "__repr__", "__format__"))
 # What a property sees of a plain value besides what it is equal to.
 TOLD = {"__bool__", "__len__", "__missing__", "__str__", "__getitem__", "__iter__", "__contains__"}
 
@@ -65,6 +68,8 @@ class Mirror(Codec):
         for k in t.__mro__:
             if k is base:
                 return
+            if not standard(k.__module__) and any(n[:1] != "_" for n in k.__dict__):
+                self.number(t)  # the judge hears of a class that its values do not tell of
             lost = TOLD & k.__dict__.keys()
             if lost and not standard(k.__module__) and k.__module__.partition(".")[0] != "numpy":
                 raise Bad("a %s of the class %s, which has its own %s" % (base.__name__, t.__name__, min(lost)))
@@ -100,7 +105,7 @@ class Mirror(Codec):
         if module == "builtins" and getattr(builtins, name, None) is c:
             if name in BASIC_TYPES or issubclass(c, BaseException):
                 return ["g", module, name]
-        elif issubclass(c, BaseException) and standard(module) and loaded(module, name) is c:
+        elif (issubclass(c, BaseException) and standard(module) or module in PLAIN_MODULES) and loaded(module, name) is c:
             return ["g", module, name]
         return ["C", self.number(c)]
 
@@ -175,11 +180,13 @@ class Mirror(Codec):
                 bases.append(["C", self.number(b)])
         bases += [["g", module, name] for module, name in self.kinds(c)]
         kind, extra = self.kind(c)
+        shown = set()
         if kind in "enx":
             names = self.own(c)
+            shown = {n for n in SHOWING & names if not standard(str(getattr(getattr(c, n), "__module__", None)))}
         if self.mixed_in(c, "__contains__"):
             names.discard("__contains__")  # it looks at what there is, as the judge does
-        dunders = sorted(DUNDERS & names)
+        dunders = sorted(DUNDERS & names | shown)
         return [n, str(c.__name__), str(c.__qualname__), str(c.__module__), bases, kind, dunders, extra]
 
     @staticmethod
@@ -202,6 +209,13 @@ class Mirror(Codec):
         for base in BASES:
             if c is not base and issubclass(c, base):
                 yield "builtins", base.__name__
+        enum = loaded("enum", "Enum")
+        if enum is not None and issubclass(c, enum):
+            yield next(("enum", k.__name__) for k in c.__mro__ if k.__module__ == "enum")
+        for module, name, _ in STANDARD + tuple([("collections", name, None) for name, _ in COLLECTIONS]):
+            base = loaded(module, name)
+            if base is not None and c is not base and issubclass(c, base):
+                yield module, name
         for module, names in ABSTRACT:
             for name in names.split() if module in sys.modules else ():
                 base = loaded(module, name)

@@ -72,6 +72,8 @@ REFUSALS = {
     "foreign": "what Node and programs take is JSON (None, bool, int, float, str, lists and dictionaries of these), and what they give is plain data: %s",
     "nonsense": "an answer of the pushed code makes no sense: %s",
     "interrupted": "a request to the pushed code was interrupted by %s",
+    "late": "a timer of the property's (asyncio) ran out while the pushed code was awaited, which cannot be interrupted here",
+    "lost": "an attribute (%s) of a %s of the pushed code: such values travel as plain %s, without it",
     "meanwhile": "the pushed code was asked (%s) while an answer of it was read",
 }
 
@@ -109,15 +111,59 @@ def remote(target, name):
         refuse("compare", name)
     if name[:2] == "__" and name[-2:] == "__" and name not in ASKED:
         what = REFUSED.get(name)
+        if what is None and not protocol(name) and sys._getframe(2).f_code.co_filename.startswith(SEALED + "/"):
+            return SESSION.get(target, name)  # one that people made up: __html__
         if what is None or name == "__file__" and sys._getframe(2).f_code.co_name == "getmodule":
             raise AttributeError(name)
         refuse("read", what, name)
-    return SESSION.get(target, name)
+    value = SESSION.get(target, name)
+    if is_opaque(value) or type(value) is ProxyModule:
+        asking = sys._getframe(2).f_code
+        if asking.co_name in COMPARISONS and not asking.co_filename.startswith(SEALED + "/"):
+            refuse("equal", type(target).__name__)  # of a Path: whether two flavours are one object
+    return value
+
+
+COMPARISONS = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"}
+PROTOCOL = frozenset(
+    "copy deepcopy replace reduce reduce_ex getstate setstate getnewargs getnewargs_ex getinitargs missing length_hint set_name get set "
+    "delete slots weakref match_args post_init abstractmethods isabstractmethod class_getitem mro_entries prepare instancecheck "
+    "subclasscheck init_subclass subclasshook dataclass_fields dataclass_params type_params orig_class orig_bases parameters origin "
+    "args objclass path spec loader package builtins cached file all warningregistry buffer release_buffer del getattr getattribute "
+    "wrapped signature static_attributes firstlineno annotate annotate_func annotations_cache conditional_annotations iter next "
+    "traceback cause context suppress_context notes".split())
+
+
+def protocol(name):
+    """Whether a name with two underscores is Python's own, or numpy's."""
+    return name in OPERATORS or name[2:-2] in PROTOCOL or hasattr(type, name) or name[:7] == "__array"
+
+
+def _asked_of_class(name, what):
+    """What the library may ask of a proxied class, and a property may not: the answer is the judge's."""
+    real = type.__dict__.get(name)
+
+    def f(cls):
+        frame = sys._getframe(1)
+        file = frame.f_code.co_filename
+        if real is None or file.startswith(SEALED + "/") or frame.f_globals.get("__name__") in ("inspect", "typing", "pydoc"):
+            refuse("read", what, name)
+        return real.__get__(cls)
+
+    return property(f)
 
 
 class ProxyMeta(type):
+    _sg_more = frozenset()  # proxied classes that it is a subclass of, and the judge's image is not
+    _sg_face = None  # the standard class of an enum
+    _sg_lost = ""  # the type that values of it travel as, if they are no objects
     _sg_plain = ()  # of which plain types a class is a subclass
     _sg_equal = True  # whether instances are equal by their fields, where they have any
+    __dict__ = _asked_of_class("__dict__", "the dictionary of a proxied class")
+    __subclasses__ = _asked_of_class("__subclasses__", "the subclasses of a proxied class")
+    __annotations__ = _asked_of_class("__annotations__", "a signature of proxied code")
+    __abstractmethods__ = _asked_of_class("__abstractmethods__", "the abstract methods of a proxied class")
+    __flags__ = _asked_of_class("__flags__", "whether a proxied class is abstract")
 
     def __new__(meta, name, bases, space, token=None):
         if token is not _TOKEN:
@@ -148,11 +194,14 @@ class ProxyMeta(type):
         return SESSION.op("__len__", cls)
 
     def __instancecheck__(cls, v):
-        if type.__instancecheck__(cls, v):
+        if type.__instancecheck__(cls, v) or type(type(v)) is ProxyMeta and cls in type(v)._sg_more:
             return True
         if cls._sg_plain and isinstance(v, cls._sg_plain) and type(v) not in (bool, type(None)):
             refuse("plain", cls.__name__, type(v).__name__)
         return False
+
+    def __subclasscheck__(cls, c):
+        return type.__subclasscheck__(cls, c) or type(c) is ProxyMeta and cls in c._sg_more
 
     def __contains__(cls, item):
         return any(m is item or m == item for m in cls)
@@ -317,7 +366,7 @@ for _name in ("__lt__", "__le__", "__gt__", "__ge__"):
     type.__setattr__(Opaque, _name, _order(_name))
 
 
-HANDLE, LOCAL, MARK = (Opaque.__dict__[n] for n in ("_sg_handle", "_sg_local", "_sg_mark"))
+HANDLE, LOCAL, MARK = Opaque._sg_handle, Opaque._sg_local, Opaque._sg_mark
 
 
 def slot(descriptor, v):
@@ -432,13 +481,31 @@ def _aexit(self, kind, error, traceback):
     return SESSION.ask("aexit", SESSION.enc(self), SESSION.enc_error(error))
 
 
+def timers():
+    """What is to happen in the running loop at a time, and has not yet."""
+    events = sys.modules.get("asyncio.events")
+    loop = events._get_running_loop() if events is not None else None
+    now = loop.time() if loop is not None else 0
+    return loop, [t for t in getattr(loop, "_scheduled", ()) if not t._cancelled and t._when > now]
+
+
+def awaited(v):
+    """The pushed code is waited for as a whole: a time limit that runs out meanwhile would have cancelled it."""
+    loop, waiting = timers()
+    try:
+        return SESSION.ask("await", SESSION.enc(v))
+    finally:
+        if waiting and any(not t._cancelled and t._when <= loop.time() for t in waiting):
+            refuse("late")
+
+
 def _await(self):
-    return SESSION.ask("await", SESSION.enc(self))
+    return awaited(self)
     yield
 
 
 def _send(self, value):
-    raise StopIteration(SESSION.ask("await", SESSION.enc(self)))
+    raise StopIteration(awaited(self))
 
 
 def _throw(self, kind, value=None, traceback=None):
@@ -481,6 +548,16 @@ class EnumMember:
     __slots__ = ()
 
     @property
+    def __class__(self):
+        """What isinstance asks where the type alone does not say yes: whether it is an Enum."""
+        cls, names = type(self), sys._getframe(1).f_code.co_names
+        if cls._sg_face is None or "__class__" not in names:
+            return cls._sg_face or cls
+        if "isinstance" in names:  # one of the two asks, and nothing tells which
+            refuse("face", cls.__name__)
+        return cls
+
+    @property
     def name(self):
         return self._name_
 
@@ -505,6 +582,13 @@ class EnumMember:
 
     def __deepcopy__(self, memo):
         return self
+
+
+def _shown(name):
+    def f(self, *args):
+        return SESSION.op(name, self, *args)
+
+    return f
 
 
 def _own(name):
@@ -611,7 +695,9 @@ def _class_dict(kind, number, dunders, extra, module, qualname):
             raise Bad("a named tuple with such names")  # __eq__ would be the candidate's
         space["__slots__"] = ()
         space["__hash__"] = tuple.__hash__
-        space["_fields"] = tuple(extra)
+        space["_fields"] = space["__match_args__"] = tuple(extra)
+        for name in {"__str__", "__repr__", "__format__"} & set(dunders):
+            space[name] = _shown(name)
         for n, name in enumerate(extra):
             space[name] = property(lambda self, n=n: tuple.__getitem__(self, n))
         return space
@@ -710,6 +796,7 @@ class Session(Codec):
     def __init__(self, incoming, outgoing, names):
         Codec.__init__(self, 2)
         self.foreign = Foreign()
+        self.frank = ()  # what may travel though it is a difference: the operands of an operator
         self.incoming, self.outgoing = incoming, outgoing
         self.names = names
         self.live = weakref.WeakValueDictionary()  # handle -> proxy
@@ -861,19 +948,26 @@ class Session(Codec):
             if is_opaque(v) and slot(MARK, v) == "derived":
                 refuse("difference", type(v).__name__)
 
+    def given_below(self, directory):
+        return any(path.startswith(directory + "/") for path in self.given)
+
     def own_file(self, v, depth=2):
         """A path of a file that is here and not there."""
         t = type(v)
         if t is str:
-            if v[:1] == "/" and v.startswith((SEALED + "/", TEMPORARY + "/")) and v not in self.given and os.path.lexists(v):
-                refuse("file", os.path.basename(v))
+            if v[:1] == "/" and v.startswith((SEALED + "/", TEMPORARY + "/")) and v not in self.given:
+                above = os.path.dirname(v)  # what is to be made in a directory of the property's own is not made there
+                if os.path.lexists(v) or above != TEMPORARY and os.path.isdir(above) and not self.given_below(above):
+                    refuse("file", os.path.basename(v))
         elif depth and (t is list or t is tuple or t is dict) and len(v) <= 64:
             for x in v.values() if t is dict else v:
                 self.own_file(x, depth - 1)
 
     def op(self, name, *args):
         self.calls += 1
+        self.frank = args
         encoded = self.encoded(None, args, {})[1]
+        self.frank = ()
         with self.lock:
             self.stops = name == "__next__"
             return self.ask("op", name, *encoded)
@@ -972,6 +1066,16 @@ class Session(Codec):
     def plain(self, target):
         return self.ask("plain", self.enc(target))
 
+    def look_for_lost(self, e):
+        """An attribute that a value had in the pushed code, and that it has not as plain data."""
+        quoted = str(e).split("'")
+        if len(quoted) != 5 or not quoted[2].startswith(" object has no attribute"):
+            return
+        for cls in self.classes.values():
+            lost = cls is not None and cls._sg_kind == "o" and cls._sg_lost
+            if lost and quoted[1].rpartition(".")[2] == lost:
+                refuse("lost", quoted[3], cls.__name__, lost)
+
     def node(self, entry, args, kwargs):
         """Calls a function of Node's; hookd hands this to a process of its own."""
         self.calls += 1
@@ -1017,6 +1121,8 @@ class Session(Codec):
     def enc_record(self, v, t, depth):
         if type(t) is ProxyMeta:
             kind = t._sg_kind
+            if kind == "o" and slot(MARK, v) == "derived" and all(v is not x for x in self.frank):
+                refuse("difference", t.__name__)
             if kind == "n":
                 return ["n", t._sg_number] + [self.enc(x, depth + 1) for x in tuple.__iter__(v)]
             if kind == "e":
@@ -1036,12 +1142,17 @@ class Session(Codec):
         if isinstance(v, type):
             if getattr(sys.modules.get(v.__module__), v.__qualname__, None) is v and v.__module__ in STANDARD_MODULES:
                 return ["g", v.__module__, v.__qualname__]
-        elif t is types.BuiltinFunctionType and type(v.__self__) is types.ModuleType and v.__self__.__name__ in ("builtins", "math", "_operator"):
+        elif t is types.BuiltinFunctionType and isinstance(v.__self__, types.ModuleType) and v.__self__.__name__ in ("builtins", "math", "_operator"):
             return ["g", v.__self__.__name__, v.__name__]
         elif t is types.MethodDescriptorType and v.__objclass__.__module__ == "builtins":
             return ["g", "builtins", v.__qualname__]
         elif isinstance(v, BaseException):
             return self.enc_error(v)
+        scalar = loaded("numpy", "generic")
+        if scalar is not None and issubclass(t, scalar):
+            plain = v.item()
+            if type(plain) is not t:
+                return self.enc(plain)
         if callable(v):
             raise Bad("a callback (%s) of the property" % t.__name__)
         raise Bad("an object of the property's own (%s)" % t.__name__)
@@ -1081,6 +1192,13 @@ class Session(Codec):
         cls = self.classes[number] = ProxyMeta(name, tuple(resolved), space, token=_TOKEN)
         if kind in ("o", "D"):
             self.stand_for(cls, [(b[1], b[2]) for b in bases if b[0] == "g"])
+            return
+        above = [self.classes.get(b[1]) for b in bases if b[0] == "C"]
+        more = {c for b in above if b is not None for c in (*b.__mro__, *b._sg_more) if type(c) is ProxyMeta and c is not Opaque}
+        type.__setattr__(cls, "_sg_more", frozenset(more))
+        for b in bases:
+            if b[0] == "g" and b[1] == "enum" and isinstance(getattr(enum, b[2], None), enum.EnumMeta):
+                type.__setattr__(cls, "_sg_face", getattr(enum, b[2]))
 
     @staticmethod
     def stand_for(cls, standard):
@@ -1089,6 +1207,8 @@ class Session(Codec):
         for module, name in standard:
             if module == "builtins" and name in PLAIN_NAMES:
                 plain.append(PLAIN_NAMES[name])
+            if module in HARMLESS and cls._sg_lost in ("", *PLAIN_NAMES) or plain and not cls._sg_lost:
+                type.__setattr__(cls, "_sg_lost", name)
             elif module in ABSTRACT:
                 found = getattr(importlib.import_module(module), name, None)
                 if isinstance(found, abc.ABCMeta):
@@ -1165,6 +1285,8 @@ class Session(Codec):
             except Exception:
                 pass
         found = getattr(sys.modules.get(v[1]), v[2], None)
+        if isinstance(found, type) and v[1] in HARMLESS and found.__module__ == v[1]:
+            return found
         if not isinstance(found, type) or not (issubclass(found, BaseException) or v[1] == "builtins" and v[2] in BASIC_TYPES):
             if found is None and v[1] != "builtins":
                 return Exception  # of a module that is not there, or not imported for this
@@ -1261,6 +1383,8 @@ class Around:
         self.handlers = None
         self.context = None
         self.filters = None
+        self.present = [(name, sys.modules[name]) for name in STEADY_MODULES if name in sys.modules]
+        self.settings = self.process()
         self.arrived()
 
     def look(self):
@@ -1289,6 +1413,14 @@ class Around:
             self.look_at_warnings()
         if self.handlers is not None:
             self.look_at_handlers()
+        for (module, name), value in REPLACED.items():
+            if module.__dict__.get(name, REPLACED) is not value:
+                refuse("ambient", "%s.%s" % (module.__name__, name), PATCHED)
+        for name, module in self.present:
+            if sys.modules.get(name) is not module:
+                refuse("ambient", "sys.modules (%s)" % name, PATCHED)
+        if self.process() != self.settings:
+            self.look_at_settings()
 
     def arrived(self):
         """Takes note of modules that were loaded since."""
@@ -1308,6 +1440,21 @@ class Around:
                 self.known[name] = None
                 if spurious(name, module):
                     refuse("ambient", "sys.modules (%s)" % name, PATCHED)
+
+    @staticmethod
+    def process():
+        """Settings of the whole process."""
+        locale, socket = sys.modules.get("_locale"), sys.modules.get("_socket")
+        return (UMASK[0], RANDOM[0], locale and locale.setlocale(locale.LC_ALL), socket and socket.getdefaulttimeout())
+
+    def look_at_settings(self):
+        """What became another one; a module that was loaded meanwhile brings its own first setting."""
+        names = "the umask", "random.setstate", "the locale", "the default timeout of sockets"
+        now = self.process()
+        for name, was, is_ in zip(names, self.settings, now):
+            if was != is_ and not (was is None and is_ in (None, FIRST_LOCALE)):
+                refuse("ambient", name, "candidate.call or candidate.run does it there")
+        self.settings = now
 
     def look_at_limit(self, deep=False):
         """A higher limit, as test tools set it for themselves, matters where the pushed code goes deep."""
@@ -1335,6 +1482,43 @@ class Around:
             if type(h) is logging.StreamHandler and h.stream in self.streams:
                 continue
             refuse("ambient", "logging (a %s)" % type(h).__name__, "candidate.run gives what a command logs")
+        for logger in [logging.root, *logging.Logger.manager.loggerDict.values()]:
+            if logger.__dict__.get("filters"):
+                refuse("ambient", "logging (a filter)", "candidate.run gives what a command logs")
+            if not LOGGING.isdisjoint(logger.__dict__):
+                refuse("ambient", "logging (a logger)", "candidate.run gives what a command logs")
+
+
+LOGGING = frozenset("debug info warning warn error exception critical fatal log _log handle addHandler makeRecord callHandlers filter isEnabledFor".split())
+FIRST_MASK = [None]
+UMASK, RANDOM = [None], [0]  # what os.umask set; how often random.setstate brought back what a seed had made
+FIRST_LOCALE = "C"
+REPLACED = {}  # (module, name): what was there before a property put something else there
+
+
+class Watched(types.ModuleType):
+    """A module of the standard library: what a property puts into it would be seen by the pushed code."""
+
+    def __setattr__(self, name, value):
+        watch(self, name)
+        types.ModuleType.__setattr__(self, name, value)
+
+    def __delattr__(self, name):
+        watch(self, name)
+        types.ModuleType.__delattr__(self, name)
+
+
+def watch(module, name):
+    if SESSION is not None and SESSION.around is not None and name[:2] != "__":
+        old = module.__dict__.get(name, REPLACED)
+        if callable(old) and type(old) is not types.ModuleType:
+            REPLACED.setdefault((module, name), old)
+
+
+def watched(module):
+    """From here on it is noted what is replaced in it."""
+    if type(module) is types.ModuleType and module is not sys:
+        module.__class__ = Watched
 
 
 SURVEY = []  # of the modules that are there before a property begins: a fork need not look at them again
@@ -1349,21 +1533,27 @@ def survey(known, steady):
 
 
 def noted(module):
+    watched(module)
     around = SESSION.around
     if around is not None:
         survey(around.known, around.steady)
 
 
 def spurious(name, module):
-    """Whether somebody has put this in the place of a module."""
+    """Whether somebody has put this in the place of a module. Compiled extensions put their
+    helpers there themselves, and so do packages of the judge's own library."""
+    if module is None:
+        return True
     if type(module) is ProxyModule or module is sys.modules["__main__"] or name in STANDARD_MODULES:
+        return False
+    if name == "cython_runtime" or name[:8] == "_cython_" or in_library(name.partition(".")[0]):
         return False
     return getattr(module, "__spec__", None) is None
 
 
 def decimal_context():
     c = sys.modules["decimal"].getcontext()
-    return c.prec, c.rounding
+    return c.prec, c.rounding, c.Emin, c.Emax, c.capitals, c.clamp, [*c.traps.values()]
 
 
 def patching(spec, then):
@@ -1410,6 +1600,13 @@ def watch_patches(mock):
             return None if own_module(t.__name__) else "%s.%s" % (t.__name__, p.attribute)
         if isinstance(t, type):
             return None if own_module(t.__module__) else "%s.%s" % (t.__qualname__, p.attribute)
+
+        for name in ("environ", "stdin", "stdout", "stderr"):
+            if t is getattr(os if name == "environ" else sys, name):
+                return "%s.%s" % (name if name == "environ" else "sys." + name, p.attribute)
+        logging = sys.modules.get("logging")
+        if logging is not None and isinstance(t, (logging.Logger, logging.Manager)):
+            return "%s.%s" % (type(t).__name__, p.attribute)
         return None
 
     def dictionary(p):
@@ -1484,9 +1681,37 @@ def sown(random):
         if a is not None and (type(a) is not int or a.bit_length() > 32):
             refuse("ambient", "random.seed (of a %s)" % type(a).__name__, "random.Random(...) is a generator of the property's own")
         seed(a, version)
+        seeds.append(a)
         SESSION.ask("seed", SESSION.enc(a))
 
     random.seed = both
+    getstate, setstate, before = random.getstate, random.setstate, []
+    seeds = []
+
+    def get():
+        state = getstate()
+        if not seeds:
+            before.append(state)  # of numbers that nobody could tell
+        return state
+
+    def put(state):
+        setstate(state)
+        if any(state is s for s in before):
+            del seeds[:]  # as test tools do it around each example
+        else:
+            RANDOM[0] += 1
+
+    random.getstate, random.setstate = get, put
+    umask = os.umask
+
+    def masked(mask):
+        old = umask(mask)
+        if UMASK[0] is None:
+            UMASK[0] = FIRST_MASK[0] = old
+        UMASK[0] = mask if mask != FIRST_MASK[0] else None
+        return old
+
+    os.umask = masked
 
 
 # ---------------------------------------------------------------- imports
@@ -1504,7 +1729,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return spec
         if name == "unittest.mock":
             return patching(importlib.machinery.PathFinder.find_spec(name, path), watch_patches)
-        if name in STEADY_MODULES:  # before the property has it to replace anything there
+        if name in STANDARD_MODULES:  # before the property has it to replace anything there
             return patching(importlib.machinery.PathFinder.find_spec(name, path), noted)
         return None
 
@@ -1766,6 +1991,8 @@ def judge(path, fixtures, prepared, names):
             if out is not True and out is not False:
                 note = "%s: holds returned %s, not a bool" % (ident, type(out).__name__)
         except BaseException as e:
+            if isinstance(e, AttributeError):
+                session.look_for_lost(e)
             good, note = False, "%s: holds raised %s" % (ident, describe_error(e))
         session.report("fixture", n, good, note[:MAX_NOTE])
     session.report("end", session.calls, "" if not printed.text else "printed: " + printed.text[:MAX_NOTE])
@@ -1861,6 +2088,9 @@ class Main:
         sys.path[:] = [SEALED + "/properties", SEALED] + sys.path + LIBRARY_PATHS
         known, steady = {}, []
         survey(known, steady)
+        for name, module in list(sys.modules.items()):
+            if name in STANDARD_MODULES:
+                watched(module)
         SURVEY[:] = len(sys.modules), {**dict.fromkeys(sys.modules), **known}, steady
         gc.collect()
         gc.freeze()
