@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,7 +72,7 @@ func filledAs(dir string, names []string) ([]string, error) {
 			return nil, fmt.Errorf("try the order of directories: %w", err)
 		}
 	}
-	entries, err := unsorted(dir)
+	entries, err := unsorted(dir, -1)
 	if err != nil {
 		return nil, fmt.Errorf("try the order of directories: %w", err)
 	}
@@ -82,13 +83,17 @@ func filledAs(dir string, names []string) ([]string, error) {
 	return list, nil
 }
 
-// unsorted reads a directory as the file system lists it.
-func unsorted(dir string) ([]os.DirEntry, error) {
+// unsorted reads a directory as the file system lists it; most bounds how much of it,
+// where it is above zero.
+func unsorted(dir string, most int) ([]os.DirEntry, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := d.ReadDir(-1)
+	entries, err := d.ReadDir(most)
+	if errors.Is(err, io.EOF) { // it is empty
+		err = nil
+	}
 	return entries, errors.Join(err, d.Close())
 }
 
@@ -118,7 +123,7 @@ func (m *mirrored) directory(ctx context.Context, from, to string) error {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err
 	}
-	entries, err := unsorted(from)
+	entries, err := unsorted(from, m.left+1)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func TestATreeIsMadeTheOtherWayRound(t *testing.T) {
 
 func list(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := unsorted(dir)
+	entries, err := unsorted(dir, -1)
 	must(t, err)
 	var names []string
 	for _, e := range entries {

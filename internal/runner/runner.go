@@ -256,14 +256,14 @@ func (r *Runner) openData(ctx context.Context) error {
 }
 
 // dropBeside throws away what runs by hand left when they were killed. One that is
-// younger than a day may still be at work.
+// younger than a day may still be at work; one from tomorrow was made by another clock.
 func (r *Runner) dropBeside() {
 	dirs, err := filepath.Glob(filepath.Join(r.Data, "run", "beside-*"))
 	if err != nil {
 		return // the pattern is a constant
 	}
 	for _, dir := range dirs {
-		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()).Abs() > 24*time.Hour {
 			r.trees.discard(dir)
 		}
 	}

@@ -20,6 +20,8 @@ const (
 type seals struct {
 	root string
 
+	pruning sync.RWMutex // read: a snapshot is looked up; write: old ones go
+
 	mu     sync.Mutex
 	used   map[string]time.Time // by digest, by the clock that nobody sets
 	pruned time.Time
@@ -45,10 +47,19 @@ func (s *seals) snapshot(tree *sealed.Tree, a sealed.Access) (string, error) {
 	}
 	s.mu.Unlock()
 	if due {
-		// One that is left stays for another day.
-		_ = sealed.PruneSnapshots(s.root, sealed.Pruning{Before: time.Now().Add(-sealKept), Keep: s.inUse})
+		s.prune()
 	}
+	// What was looked at for pruning before it was used is gone by now, and made again.
+	s.pruning.RLock()
+	defer s.pruning.RUnlock()
 	return tree.Snapshot(s.root, a)
+}
+
+func (s *seals) prune() {
+	s.pruning.Lock()
+	defer s.pruning.Unlock()
+	// One that is left stays for another day.
+	_ = sealed.PruneSnapshots(s.root, sealed.Pruning{Before: time.Now().Add(-sealKept), Keep: s.inUse})
 }
 
 // inUse says that a replay may read a snapshot, whatever the host's clock says.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sealgate/sealgate/internal/replay"
 )
@@ -85,6 +86,25 @@ func TestATornDataDirectoryAcceptsNothingAndTheNextPushIsJudged(t *testing.T) {
 					t.Errorf("the next push: %+v, %v, packet %v\n%s", v, err, lost, b.log)
 				}
 			})
+		}
+	}
+}
+
+// What replays by hand left goes by its age, whichever way the clock was set; what may
+// still be at work stays.
+func TestWhatReplaysByHandLeftGoesByAge(t *testing.T) {
+	b := newBench(t, nil)
+	must(t, b.Close())
+	const day = 24 * time.Hour
+	for age, stays := range map[time.Duration]bool{0: true, 23 * time.Hour: true, 2 * day: false, 30 * 365 * day: false, -time.Hour: true, -2 * day: false} {
+		dir := filepath.Join(b.Data, "run", "beside-1")
+		must(t, os.MkdirAll(filepath.Join(dir, "trees"), 0o700))
+		at := time.Now().Add(-age)
+		must(t, os.Chtimes(dir, at, at))
+		b.open(t, b.Data, nil)
+		must(t, b.Close())
+		if _, err := os.Lstat(dir); (err == nil) != stays {
+			t.Errorf("%s old: %v", age, err)
 		}
 	}
 }
