@@ -419,7 +419,7 @@ func (m *mirror) take(ctx context.Context, pack io.Reader, limit int64) error {
 	case first.err != nil: // whatever git says of what came: the mirror is as it was
 		return fmt.Errorf("receive objects: %w", first.err)
 	case err != nil && strings.Contains(err.Error(), "early EOF"):
-		return fmt.Errorf("receive objects: the pack ends early: %v", err)
+		return fmt.Errorf("receive objects: the pack ends early: %s", err.Error()) // no doubt about the mirror
 	case err != nil:
 		return fmt.Errorf("receive objects: %w", err)
 	}
