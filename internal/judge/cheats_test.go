@@ -87,6 +87,9 @@ func TestCheatsFailAndTheirTwinsPass(t *testing.T) {
 			id := fmt.Sprintf("%02d%s", i, kind)
 			s.tree["lib_"+id+".py"] = code
 			s.properties["p"+id] = fmt.Sprintf(same, id)
+			if c.name == "half a frame at the end" { // it comes a little after the last answer
+				s.properties["p"+id] = strings.Replace(s.properties["p"+id], "return ok and f(8) == 8", "ok = ok and f(8) == 8\n    time.sleep(0.5)\n    return ok", 1)
+			}
 		}
 	}
 	results := s.judge(t, First())
