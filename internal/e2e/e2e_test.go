@@ -201,7 +201,8 @@ func of(ts *testscript.TestScript) *host { return ts.Value(hostKey{}).(*host) }
 // hookd.yaml, -repo for the repository's part of it, -python names its interpreter, -rules for that of gate.yaml;
 // -forbid forbids sealed/ without any hookd; -unbegun leaves it to the first push to
 // begin the records, which the installer does; -tier2 starts hookd where nobody can have
-// a user namespace, which root alone can arrange.
+// a user namespace, -subuid with subordinate ids instead of capabilities; root alone can
+// arrange either.
 func cmdGate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("gate cannot be negated")
@@ -323,7 +324,7 @@ func startable(ts *testscript.TestScript, h *host, id string, opts map[string]st
 	}
 	d, err := h.rig.Hookd("hookd", id, tree, parked+opts["-more"]+"\n")
 	ts.Check(err)
-	d.NoUserNamespaces = opts["-tier2"] != ""
+	d.NoUserNamespaces, d.Subordinate = opts["-tier2"] != "", opts["-subuid"] != ""
 	if python := opts["-python"]; python != "" {
 		ts.Check(renamePython(d.Config, python))
 	}
@@ -478,7 +479,7 @@ func options(ts *testscript.TestScript, args []string) map[string]string {
 	opts := map[string]string{}
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
-		case "-strict", "-tcp", "-empty", "-hookd", "-forbid", "-unbegun", "-tier2":
+		case "-strict", "-tcp", "-empty", "-hookd", "-forbid", "-unbegun", "-tier2", "-subuid":
 			opts[args[i]] = "yes"
 		case "-seal", "-wait", "-more", "-paths", "-repo", "-python", "-threshold", "-rules":
 			if i+1 == len(args) {

@@ -214,6 +214,8 @@ type Daemon struct {
 	Sealed                     string // its sealed tree; empty: none
 	Own                        bool   // sandboxes have uids of their own
 	NoUserNamespaces           bool   // it runs where nobody can have one; root alone can arrange that
+	Subordinate                bool   // it has a range of subordinate ids and no capability; root alone can arrange that
+	firstUID                   int    // of its sandboxes
 	logFile                    string
 	cmd                        *exec.Cmd
 	ended                      chan struct{} // closed when cmd has ended
@@ -260,7 +262,8 @@ func (r *Rig) Hookd(name, repo string, sealed map[string][]byte, more string) (*
 	fmt.Fprintf(&y, "version: 1\ndata: %[1]s/data\nlisten: [\"unix:%[2]s\", \"tcp:127.0.0.1:%[3]d\"]\nhost_key: %[1]s/host\n", dir, d.Socket, d.Port)
 	fmt.Fprintf(&y, "clients:\n  - {key: \"%s\", role: gate, repositories: [%s]}\n", client, d.Repo)
 	if d.Own {
-		fmt.Fprintf(&y, "sandbox:\n  uids: {first: %d, count: %d}\n", firstSlot(), slots)
+		d.firstUID = firstSlot()
+		fmt.Fprintf(&y, "sandbox:\n  uids: {first: %d, count: %d}\n", d.firstUID, slots)
 	}
 	fmt.Fprintf(&y, "workers: 2\n%srepositories:\n  - id: %s\n    name: shop\n    python: /usr/bin/python3\n", more, d.Repo)
 	if d.Sealed != "" {
@@ -349,6 +352,9 @@ func (d *Daemon) Lock() error {
 // Start starts hookd and returns when it listens.
 func (d *Daemon) Start() error {
 	argv := d.argv("serve", "--config", d.Config)
+	if d.Subordinate {
+		argv = []string{filepath.Join(d.rig.Bin, "hookd"), "serve", "--config", d.Config}
+	}
 	log, err := os.OpenFile(d.logFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -358,6 +364,11 @@ func (d *Daemon) Start() error {
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = d.rig.Env, d.rig.Dir, log, log
 	if d.NoUserNamespaces {
 		if err := sandboxtest.WithoutUserNamespaces(cmd); err != nil {
+			return err
+		}
+	}
+	if d.Subordinate {
+		if err := sandboxtest.WithSubordinateIDs(cmd, FreeUID, d.firstUID, slots); err != nil {
 			return err
 		}
 	}

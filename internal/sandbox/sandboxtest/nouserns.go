@@ -38,3 +38,31 @@ func WithoutUserNamespaces(cmd *exec.Cmd) error {
 	cmd.Path = "/bin/sh"
 	return nil
 }
+
+// WithSubordinateIDs makes cmd, which root has not yet started, run as a user without
+// any right on the host, in a user namespace that maps its own id and a range: what
+// newuidmap and newgidmap make of the ranges that /etc/subuid and /etc/subgid set aside
+// for it. There it has every capability, as unshare --keep-caps leaves them.
+func WithSubordinateIDs(cmd *exec.Cmd, user, first, count int) error {
+	if os.Getuid() != 0 {
+		return errors.New("only root can map ids of others into a user namespace")
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	if cmd.SysProcAttr.Credential != nil || cmd.SysProcAttr.Cloneflags != 0 {
+		return errors.New("the command changes its user or its namespaces already")
+	}
+	mapped := []syscall.SysProcIDMap{{ContainerID: user, HostID: user, Size: 1}, {ContainerID: first, HostID: first, Size: count}}
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+	cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = mapped, mapped
+	cmd.SysProcAttr.GidMappingsEnableSetgroups = true
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}
+	for capability := range uintptr(lastCapability + 1) {
+		cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, capability)
+	}
+	return nil
+}
+
+// lastCapability is CAP_CHECKPOINT_RESTORE, of Linux 5.9.
+const lastCapability = 40
