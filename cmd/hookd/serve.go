@@ -15,7 +15,6 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -306,35 +305,6 @@ func ready(stdout io.Writer, fd int) {
 
 func (d *daemon) event(e wire.Event) {
 	d.log.Warn().Err(e.Err).Str("remote", e.Remote).Str("key", e.Key).Str("push", e.Push).Msg(e.What)
-}
-
-// listen opens a socket. One that a killed daemon left is replaced; one that
-// answers is not.
-func listen(ctx context.Context, at config.Listen) (net.Listener, error) {
-	var lc net.ListenConfig
-	if at.Network == "unix" {
-		if c, err := net.DialTimeout("unix", at.Address, time.Second); err == nil {
-			_ = c.Close()
-			return nil, fmt.Errorf("listen at unix:%s: somebody answers there already", at.Address)
-		}
-		if info, err := os.Lstat(at.Address); err == nil && info.Mode()&os.ModeSocket != 0 {
-			if err := os.Remove(at.Address); err != nil {
-				return nil, fmt.Errorf("listen at unix:%s: %w", at.Address, err)
-			}
-		}
-	}
-	l, err := lc.Listen(ctx, at.Network, at.Address)
-	if err != nil {
-		return nil, fmt.Errorf("listen at %s:%s: %w", at.Network, at.Address, err)
-	}
-	if at.Network == "unix" {
-		// Keys say who may come in; the socket's mode need not.
-		if err := os.Chmod(at.Address, 0o666); err != nil {
-			_ = l.Close()
-			return nil, fmt.Errorf("listen at unix:%s: %w", at.Address, err)
-		}
-	}
-	return l, nil
 }
 
 // hostKey reads the daemon's private key, which nobody else may.

@@ -11,7 +11,7 @@ import (
 // DataLock says that its holder alone runs a daemon on a data directory.
 type DataLock struct {
 	data string
-	file *os.File
+	lock *FileLock
 }
 
 // Lock takes a data directory, which it makes where there is none. A second daemon
@@ -22,27 +22,49 @@ func Lock(data string) (*DataLock, error) {
 			return nil, fmt.Errorf("lock data directory: %w", err)
 		}
 	}
-	file, err := os.OpenFile(filepath.Join(data, "run", "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock data directory: %w", err)
+	lock, err := LockFile(filepath.Join(data, "run", "lock"))
+	if errors.Is(err, ErrLocked) {
+		return nil, fmt.Errorf("lock data directory %q: another hookd works on it", data)
 	}
-	if err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock data directory %q: another hookd works on it", data)
-		}
+	if err != nil {
 		return nil, fmt.Errorf("lock data directory %q: %w", data, err)
 	}
-	return &DataLock{data, file}, nil
+	return &DataLock{data, lock}, nil
 }
 
-// Close gives the directory back. It may be called on nil. It unlocks before it
-// closes: a child that was forked a moment ago and has not yet become its program
-// holds the file open, too.
+// Close gives the directory back. It may be called on nil.
 func (l *DataLock) Close() error {
 	if l == nil {
 		return nil
 	}
+	return l.lock.Close()
+}
+
+// ErrLocked says that another process has locked the file.
+var ErrLocked = errors.New("another process has locked it")
+
+// FileLock is a file that one process at a time has locked, until it ends.
+type FileLock struct{ file *os.File }
+
+// LockFile locks a file, which it makes where it is not there. It does not wait.
+func LockFile(path string) (*FileLock, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, ErrLocked
+		}
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return &FileLock{file}, nil
+}
+
+// Close unlocks before it closes: a child that was forked a moment ago and has not
+// yet become its program holds the file open, too.
+func (l *FileLock) Close() error {
 	return errors.Join(flock(l.file, syscall.LOCK_UN), l.file.Close())
 }
 
