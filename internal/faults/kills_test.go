@@ -56,6 +56,7 @@ var victims = []victim{
 	{"judge", belowHookd(runs("judge.pyc"))},
 	{"candidate", belowHookd(runs("driver.pyc"))},
 	{"bwrap or warden", belowHookd(func(p process) bool { return p.name == "bwrap" || strings.Contains(p.command, "sealgate-warden") })},
+	{"guard", belowHookd(func(p process) bool { return strings.Contains(p.command, "sealgate-guard") })},
 	{"git of hookd", belowHookd(func(p process) bool { return p.name == "git" })},
 }
 
