@@ -30,7 +30,7 @@ readonly race_packages=(internal/proc internal/wire internal/runner internal/can
 # Packages that have nothing to do with who runs them: forms of bytes, words, rules,
 # the drivers, whose sandboxes other packages try as either account, and the sandbox,
 # whose tests root runs again as ordinary users with and without capabilities.
-readonly same_for_all=(policy internal/sandbox internal/sandbox/plain internal/arch internal/oracle internal/message internal/packet internal/report internal/trailer internal/candidate/drivertest)
+readonly same_for_all=(policy internal/gate internal/approval internal/story internal/sandbox internal/sandbox/plain internal/arch internal/oracle internal/message internal/packet internal/report internal/trailer internal/candidate/drivertest)
 
 # Packages that take longest: begun first, so that none is left running alone.
 readonly long=(./internal/e2e ./internal/cheat ./internal/faults ./cmd/git-oracle ./cmd/prereceive)
