@@ -425,11 +425,10 @@ func (c cutOff) Read(p []byte) (int, error) {
 // What comes from outside, a crash, and a host that lacks something are no damage.
 func TestASoundMirrorIsNotPutAside(t *testing.T) {
 	for name, lost := range map[string]error{"lost": errors.New("connection lost"), "closed": io.EOF} {
-		b := newBench(t, nil)
+		b := newBench(t, func(c *Config) { c.Beside = true }) // nobody tidies
 		if v, err := b.judge(t, "", b.base); v.Outcome != replay.Eligible {
 			t.Fatalf("%+v, %v", v, err)
 		}
-		b.mirrors.want = nil // nobody tidies
 		next := b.source.commit(map[string]string{"x": strings.Repeat("abc", 999)})
 		_, err := b.Judge(t.Context(), b.source.request(b.base, next), func(ctx context.Context, haves []string) (io.Reader, error) {
 			r, err := b.source.fetch(next)(ctx, haves)
