@@ -31,6 +31,22 @@ DUNDERS = frozenset(
 )
 # Modules whose classes are plain data, and mean the same in the judge.
 PLAIN_MODULES = ("decimal", "fractions", "datetime", "uuid", "collections")
+
+
+def _driven():
+    """Generators and coroutines: their methods end by exceptions that mean no failure."""
+    async def coroutine():
+        pass
+
+    async def generator():
+        yield
+
+    c = coroutine()
+    c.close()
+    return (("GeneratorType", type(_ for _ in ())), ("CoroutineType", type(c)), ("AsyncGeneratorType", type(generator())))
+
+
+STOPPING = _driven()
 SHOWING = frozenset(("__str__", "__repr__", "__format__"))
 # What a property sees of a plain value besides what it is equal to.
 TOLD = {"__bool__", "__len__", "__missing__", "__str__", "__getitem__", "__iter__", "__contains__"}
@@ -212,6 +228,9 @@ class Mirror(Codec):
         enum = loaded("enum", "Enum")
         if enum is not None and issubclass(c, enum):
             yield next(("enum", k.__name__) for k in c.__mro__ if k.__module__ == "enum")
+        for name, base in STOPPING:
+            if c is base:  # the class itself: what pushed code makes is none, whatever it calls itself
+                yield "types", name
         for module, name, _ in STANDARD + tuple([("collections", name, None) for name, _ in COLLECTIONS]):
             base = loaded(module, name)
             if base is not None and c is not base and issubclass(c, base):

@@ -159,6 +159,7 @@ class ProxyMeta(type):
     _sg_lost = ""  # the type that values of it travel as, if they are no objects
     _sg_plain = ()  # of which plain types a class is a subclass
     _sg_equal = True  # whether instances are equal by their fields, where they have any
+    _sg_stopping = ()  # methods that end by StopIteration, of generators and coroutines
     __dict__ = _asked_of_class("__dict__", "the dictionary of a proxied class")
     __subclasses__ = _asked_of_class("__subclasses__", "the subclasses of a proxied class")
     __annotations__ = _asked_of_class("__annotations__", "a signature of proxied code")
@@ -493,7 +494,7 @@ def awaited(v):
     """The pushed code is waited for as a whole: a time limit that runs out meanwhile would have cancelled it."""
     loop, waiting = timers()
     try:
-        return SESSION.ask("await", SESSION.enc(v))
+        return SESSION.wait(v)
     finally:
         if waiting and any(not t._cancelled and t._when <= loop.time() for t in waiting):
             refuse("late")
@@ -620,8 +621,12 @@ class NamedTuple(tuple):
         return "%s(%s)" % (type(self).__name__, ", ".join("%s=%r" % p for p in zip(type(self)._fields, self)))
 
 
+STOPPING = {"GeneratorType": ("send", "throw"), "CoroutineType": (), "AsyncGeneratorType": ("asend", "athrow", "aclose")}
+
+
 class Stopping:
-    """A method that ends by StopIteration: send and throw of a generator."""
+    """A method that ends by StopIteration: send and throw of a generator. What those of an
+    asynchronous one give is waited for, and may end by StopAsyncIteration."""
 
     __slots__ = ("method",)
 
@@ -629,7 +634,12 @@ class Stopping:
         self.method = method
 
     def __call__(self, *args, **kwargs):
-        return SESSION.call(self.method, args, kwargs, stops=True)
+        for a in args:
+            if isinstance(a, BaseException) and a.__traceback__ is not None:  # by contextlib, which takes an end for an answer
+                refuse("carry", "an exception that was raised here (%s)" % type(a).__name__)
+        out = SESSION.call(self.method, args, kwargs, stops=True)
+        SESSION.ends(out)
+        return out
 
 
 class ProxyModule(types.ModuleType):
@@ -712,7 +722,6 @@ def _class_dict(kind, number, dunders, extra, module, qualname):
         if f is not None:
             space[name] = f
     if "__await__" in dunders:
-        space.update(send=_send, throw=_throw, close=_close)
         space["__hash__"] = object.__hash__  # an event loop keeps them in dictionaries, by identity
         space.update(cr_code=None, cr_frame=None, cr_await=None, cr_origin=None, cr_running=False)
     if kind == "D":
@@ -810,7 +819,8 @@ class Session(Codec):
         self.minted = 1 << 40  # handles of the judge's; the candidate counts from 1
         self.born = []  # what the candidate has not heard of yet
         self.changed = set()  # containers in the last answer
-        self.stops = False  # whether StopIteration may come out of the next request
+        self.stops = ()  # exceptions of a protocol that may come out of the next request
+        self.ending = set()  # handles of what is waited for and may end by StopAsyncIteration
         self.taking = False  # whether an answer is being read
         self.calls = 0
         self.lock = _thread.RLock()
@@ -838,7 +848,7 @@ class Session(Codec):
             return self.exchange(op, args)
 
     def exchange(self, op, args):
-        stops, self.stops = self.stops, False
+        stops, self.stops = self.stops, ()
         if op in RUNNING and self.around is not None:
             self.around.look()
         try:
@@ -848,18 +858,20 @@ class Session(Codec):
         value = self.take(reply)
         if reply[0] == "ok":
             return value
-        if (reply[0] == "stop" or isinstance(value, StopIteration)) and not stops:
+        if reply[0] == "stop":
+            if StopIteration in stops:
+                raise StopIteration(value)
             # Inside map() or filter() it would end the property's own loop.
             raise RuntimeError("the pushed code raised StopIteration")
-        if reply[0] == "stop":
-            raise StopIteration(value)
         if not isinstance(value, BaseException):
             refuse("nonsense", "an exception that is none")
         if isinstance(value, RecursionError) and self.around is not None:
             self.around.look_at_limit(deep=True)
+        if isinstance(value, StopIteration) or not isinstance(value, stops) and isinstance(value, meaningful()):
+            raise RuntimeError("the pushed code raised %s" % type(value).__name__) from value
         context = value.__context__
         try:
-            raise value.with_traceback(None)
+            raise BaseException.with_traceback(value, None)  # whatever attributes it has
         finally:
             if context is not None:  # Python has put the exception there that the property handles
                 value.__context__ = context
@@ -925,8 +937,12 @@ class Session(Codec):
         self.calls += 1
         encoded = self.encoded(target, args, kwargs)
         with self.lock:
-            self.stops = stops
+            self.stops = (StopIteration, GeneratorExit) if stops else ()
             return self.ask("call", *encoded)
+
+    def ends(self, v):
+        if is_opaque(v) and slot(HANDLE, v) is not None:
+            self.ending.add(slot(HANDLE, v))
 
     def encoded(self, target, args, kwargs):
         for a in args:
@@ -969,7 +985,7 @@ class Session(Codec):
         encoded = self.encoded(None, args, {})[1]
         self.frank = ()
         with self.lock:
-            self.stops = name == "__next__"
+            self.stops = (StopIteration,) if name == "__next__" else ()
             return self.ask("op", name, *encoded)
 
     def unary(self, name, v, *args):
@@ -977,6 +993,8 @@ class Session(Codec):
         if mark == "shifted" and name in SIZES:
             refuse("difference", type(v).__name__)
         out = self.op(name, v, *args)
+        if name == "__anext__":
+            self.ends(out)
         if mark == "derived" and name not in BLIND:
             if not is_opaque(out) or name in ("__iter__", "__reversed__"):
                 refuse("difference", type(v).__name__)
@@ -1055,13 +1073,19 @@ class Session(Codec):
         if type(target) is not ProxyModule and self.around is not None:
             self.around.look()
         value = self.ask("get", self.enc(target), name)
-        if name in ("send", "throw") and is_opaque(value):
+        if is_opaque(target) and name in type(target)._sg_stopping and is_opaque(value):
             value = Stopping(value)
         elif type(target) is ProxyMeta:
             value = own_name(target, name, value)
         if type(target) is not ProxyModule or type(type(value)) is not ProxyMeta and type(value) not in (ProxyMeta, ProxyModule):
             self.calls += 1
         return value
+
+    def wait(self, v):
+        encoded = self.enc(v)
+        with self.lock:
+            self.stops = (StopAsyncIteration, GeneratorExit) if slot(HANDLE, v) in self.ending else ()
+            return self.ask("await", encoded)
 
     def plain(self, target):
         return self.ask("plain", self.enc(target))
@@ -1205,6 +1229,11 @@ class Session(Codec):
         """Takes note of the standard classes that objects of cls are instances of."""
         plain = []
         for module, name in standard:
+            if module == "types" and name in STOPPING:
+                type.__setattr__(cls, "_sg_stopping", STOPPING[name])
+                if name == "CoroutineType":  # an event loop drives it
+                    for method in (_send, _throw, _close):
+                        type.__setattr__(cls, method.__name__[1:], method)
             if module == "builtins" and name in PLAIN_NAMES:
                 plain.append(PLAIN_NAMES[name])
             if module in HARMLESS and cls._sg_lost in ("", *PLAIN_NAMES) or plain and not cls._sg_lost:
@@ -1279,10 +1308,10 @@ class Session(Codec):
     def dec_global(self, v):
         if v[1] not in STANDARD_MODULES:
             raise Bad("a class of a module that is not standard")
-        if v[1] not in sys.modules and v[1].partition(".")[0] not in STAGED:
+        if v[1] not in sys.modules and v[1].partition(".")[0] not in STAGED and not v[1].endswith("__main__"):
             try:
                 importlib.import_module(v[1])  # its base classes say by what it can be caught
-            except Exception:
+            except (Exception, SystemExit):  # whatever it does when it is imported
                 pass
         found = getattr(sys.modules.get(v[1]), v[2], None)
         if isinstance(found, type) and v[1] in HARMLESS and found.__module__ == v[1]:
@@ -1328,6 +1357,8 @@ class Session(Codec):
         e.__cause__, e.__context__ = cause, context
         e.__suppress_context__ = cause is not None or attributes.pop("__suppress_context__", False) is True
         for name, value in attributes.items():
+            if hides(type(e), name):
+                continue
             if name[:2] != "__" or name == "__notes__" and type(value) is list:
                 try:
                     BaseException.__setattr__(e, name, value)
@@ -1350,6 +1381,34 @@ class Session(Codec):
         if tag == "G":
             return {self.dec(x) for x in items}
         return bytearray.fromhex(v[1])
+
+
+def is_standard(cls):
+    return cls.__module__ in STANDARD_MODULES and getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
+
+
+def meaningful():
+    """Exceptions that mean something to whoever called, or to a test tool, and nothing bad: raised by
+    pushed code they would end a loop, skip a test, or make a failure a cancelled task."""
+    cancelled = loaded("asyncio", "CancelledError")
+    case = sys.modules.get("unittest.case")
+    skipped = [t for t in (getattr(case, n, None) for n in ("SkipTest", "_ShouldStop", "_UnexpectedSuccess")) if isinstance(t, type)]
+    return (StopIteration, StopAsyncIteration, GeneratorExit, *([cancelled] if cancelled else []), *skipped)
+
+
+def hides(cls, name):
+    """Whether an attribute would take the place of what the class does (with_traceback, add_note, …):
+    whoever handles the exception would call what the pushed code has put there."""
+    if name[:4] == "_sg_":
+        return True
+    for k in cls.__mro__:
+        found = type.__dict__["__dict__"].__get__(k).get(name)
+        if found is not None:
+            return callable(found) or hasattr(type(found), "__get__") and type(found) not in HOLDING
+    return False
+
+
+HOLDING = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 # ---------------------------------------------------------------- what surrounds a call
@@ -1524,10 +1583,15 @@ def watched(module):
 SURVEY = []  # of the modules that are there before a property begins: a fork need not look at them again
 
 
-def survey(known, steady):
+def loading(module):
+    """Whether a module is not yet what it will be: socket.socket is another one for a while."""
+    return getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
+def survey(known, steady, whole=None):
     for name, names in STEADY:
         module = sys.modules.get(name)
-        if module is not None and name not in known:
+        if module is not None and name not in known and (module is whole or not loading(module)):
             known[name] = space = module.__dict__
             steady += [(space, n, space[n]) for n in names.split() if n in space]
 
@@ -1536,7 +1600,7 @@ def noted(module):
     watched(module)
     around = SESSION.around
     if around is not None:
-        survey(around.known, around.steady)
+        survey(around.known, around.steady, module)
 
 
 def spurious(name, module):
@@ -2168,7 +2232,9 @@ if __name__ == "__main__":
     import decimal  # noqa: F401
     import fractions  # noqa: F401
     import json  # noqa: F401
+    import locale
     import random  # noqa: F401
     import re  # noqa: F401
 
+    FIRST_LOCALE = locale.setlocale(locale.LC_ALL)
     Main().serve()
