@@ -426,7 +426,10 @@ func TestCloseEndsAlsoWhenTheGuardHasJustDied(t *testing.T) {
 	}
 	for range 5 {
 		sb := openHere(t)
-		if err := syscall.Kill(sb.guard.pid, syscall.SIGKILL); err != nil {
+		sb.guard.mu.Lock()
+		pid := sb.guard.pid
+		sb.guard.mu.Unlock()
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond)

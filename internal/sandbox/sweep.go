@@ -91,8 +91,22 @@ func sweepAllCommand(share UIDs) *exec.Cmd {
 	}
 }
 
-// sweepUnseen ends whatever runs as a slot of this sandbox's share.
+// sweepUnseen ends whatever runs as a slot of this sandbox's share. The guard of a
+// hookd that has just died sweeps as well, and may end our sweeper: then once more.
 func (sb *Sandbox) sweepUnseen(ctx context.Context) error {
+	for tries := 1; ; tries++ {
+		err := sb.sweepUnseenOnce(ctx)
+		var ended *exec.ExitError
+		if !errors.As(err, &ended) || ctx.Err() != nil || tries == 5 {
+			return err
+		}
+		if status, ok := ended.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+			return err
+		}
+	}
+}
+
+func (sb *Sandbox) sweepUnseenOnce(ctx context.Context) error {
 	var said strings.Builder
 	cmd := sweepAllCommand(sb.share)
 	cmd.Stderr = &said
