@@ -78,6 +78,9 @@ func asUser(tb testing.TB, run string) bool {
 	binary := copyOfSelf(tb)
 	var all sync.WaitGroup
 	for _, mode := range modes {
+		if testing.Short() && mode == modeOnly { // the race detector's run, which has the others
+			continue
+		}
 		all.Go(func() { runAs(tb, mode, binary, run) })
 	}
 	all.Wait()
