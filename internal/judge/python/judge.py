@@ -1383,10 +1383,6 @@ class Session(Codec):
         return bytearray.fromhex(v[1])
 
 
-def is_standard(cls):
-    return cls.__module__ in STANDARD_MODULES and getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
-
-
 def meaningful():
     """Exceptions that mean something to whoever called, or to a test tool, and nothing bad: raised by
     pushed code they would end a loop, skip a test, or make a failure a cancelled task."""
